@@ -1,10 +1,13 @@
 // Times the kernel alone, without Python: kernel_bench SKETCH M NNZ FEATURES ROWS [KIND] [PASSES]
-// [STEP] prints nanoseconds of processor time per non-zero (best of the passes). KIND of rows:
+// [STEP] [LOSS] prints nanoseconds of processor time per non-zero (best of the passes). KIND of
+// rows:
 //   even   every feature is equally frequent
 //   zipf   a few features are in nearly every row, most in hardly any: indices are exp(u ln d),
 //          scattered by a multiplier
-// SKETCH "auto" is the default, with its scales; others have one alpha and unscaled rows. The same
-// program, under callgrind, gives the instruction counts that benchmarks/instructions.py compares.
+//   dense  an array with all features
+// SKETCH "auto" is the default without curves and "curves" the default with them, with their
+// scales; others have one alpha and unscaled rows. LOSS is logistic or squared. The same program,
+// under callgrind, gives the instruction counts that benchmarks/instructions.py compares.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -65,7 +68,8 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (argc < 6) {
-    std::fprintf(stderr, "usage: %s SKETCH M NNZ FEATURES ROWS [KIND] [PASSES] [STEP]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s SKETCH M NNZ FEATURES ROWS [KIND] [PASSES] [STEP] [LOSS]\n",
+                 argv[0]);
     return 2;
   }
   const std::string sketch = argv[1];
@@ -74,6 +78,8 @@ int main(int argc, char** argv) {
   const size_t rows = std::strtoul(argv[5], nullptr, 10);
   const std::string kind = argc > 6 ? argv[6] : "even";
   const int passes = argc > 7 ? std::atoi(argv[7]) : 3;
+  const std::string loss = argc > 9 ? argv[9] : "logistic";
+  const bool numbers = loss == "squared", is_default = sketch == "auto" || sketch == "curves";
 
   Random random;
   std::vector<float> values(rows * nnz);
@@ -87,20 +93,23 @@ int main(int argc, char** argv) {
       values[i] = static_cast<float>(random.uniform() - 0.5);
       margin += truth[static_cast<size_t>(indices[i])] * values[i];
     }
-    labels[row] = margin > 0;
+    labels[row] = numbers ? margin + (random.uniform() - 0.5) : margin > 0;
     indptr[row + 1] = static_cast<int32_t>((row + 1) * nnz);
   }
 
   sonline::Config config;
-  config.loss = sonline::make_loss("logistic");
+  config.loss = sonline::make_loss(loss);
   config.sketch_name = sketch;
   config.sketch.size = m;
   config.sketch.scale_free = true;
   config.relative = kind != "zipf";
   config.root = sketch == "adagrad";
   config.members = {{kind == "zipf" ? 1.0 : 0.1}};
-  if (sketch == "auto") {  // as in parameters.py
+  if (is_default) {  // as in parameters.py
     config.sketch_name = "isotropic";
+    config.unit_free = numbers;
+    config.with_curves = {{1e-2}};
+    if (sketch == "curves") config.curves = sonline::CurvesChoice::on;
     config.relative = true;
     config.members = {{1e-4},
                       {1e-2},
@@ -119,22 +128,29 @@ int main(int argc, char** argv) {
   batch.index_type = sonline::Batch::Index::i32;
   batch.rows = rows;
   batch.values = values.data();
-  batch.indices = indices.data();
-  batch.indptr = indptr.data();
-  batch.stored = values.size();
+  if (kind == "dense") {
+    batch.cols = features;
+    batch.row_stride = static_cast<int64_t>(features);
+    batch.col_stride = 1;
+  } else {
+    batch.indices = indices.data();
+    batch.indptr = indptr.data();
+    batch.stored = values.size();
+  }
   batch.checked = true;
 
+  const sonline::Task task = numbers ? sonline::Task{} : sonline::Task{false, 2};
   double best = 1e300;
   int64_t sweeps = 0;
   for (int pass = 0; pass < passes; ++pass) {
-    const auto model = sonline::make_model(config, {false, 2}, true);
+    const auto model = sonline::make_model(config, task, true);
     const double start = cpu_seconds();
     measured_learn(*model, batch, labels.data(), predictions.data());
     best = std::min(best, cpu_seconds() - start);
     sweeps = model->stats().upkeep.sweeps;
   }
   size_t errors = 0;
-  for (size_t row = 0; row < rows; ++row) errors += (predictions[row] > 0) != (labels[row] == 1);
+  for (size_t row = 0; row < rows; ++row) errors += (predictions[row] > 0) != (labels[row] > 0);
   std::printf("%s m=%zu nnz=%zu d=%zu %s: %.2f ns/nnz, %.0f ns/row, %lld sweeps, error %.4f\n",
               sketch.c_str(), m, nnz, features, kind.c_str(),
               best * 1e9 / static_cast<double>(rows * nnz), best * 1e9 / static_cast<double>(rows),

@@ -32,26 +32,13 @@ class Ranks {
  public:
   static constexpr size_t kBuckets = 132;
 
-  void add(double score) {
+  // Returns the part of the scores that is less; one more, which is not known yet, is not. Then
+  // takes in this one, if it is `known`: if it can be compared with those of other rows.
+  double add(double score, bool known) {
     const size_t bucket = bucket_of(score);
-    counts_[bucket] += kRow;
-    groups_[bucket / kGroup] += kRow;
-    total_ += kRow;
-    if (total_ < kMost * kRow) return;
-    for (uint32_t& count : counts_) count /= 2;
-    sum_up();
-  }
-
-  // The part of the scores that is less; one more, which is not known yet, is not.
-  double rank(double score) const {
-    const size_t bucket = bucket_of(score), group = bucket / kGroup;
-    uint32_t below = 0;
-    for (size_t g = 0; g < group; ++g) below += groups_[g];
-    for (size_t b = group * kGroup; b < bucket; ++b) below += counts_[b];
-    double part = 0;
-    if (bucket > 0 && bucket + 1 < kBuckets)
-      part = (score - edge(bucket)) / (edge(bucket + 1) - edge(bucket));
-    return (below + part * counts_[bucket]) / (total_ + double{kRow});
+    const double rank = rank_in(bucket, score);
+    if (known) count(bucket);
+    return rank;
   }
   // The smallest score with this rank.
   double quantile(double rank) const {
@@ -85,6 +72,26 @@ class Ranks {
   static constexpr size_t kGroup = 12, kGroups = kBuckets / kGroup, kHalf = kBuckets / 2;
   static constexpr uint64_t kFirst = (1023 - 5) * 4;  // of the upper bits: 2⁻⁵
   static constexpr int kShift = 50;                   // to exponent and two more bits
+
+  void count(size_t bucket) {
+    counts_[bucket] += kRow;
+    groups_[bucket / kGroup] += kRow;
+    total_ += kRow;
+    if (total_ < kMost * kRow) return;
+    for (uint32_t& count : counts_) count /= 2;
+    sum_up();
+  }
+
+  double rank_in(size_t bucket, double score) const {
+    const size_t group = bucket / kGroup;
+    uint32_t below = 0;
+    for (size_t g = 0; g < group; ++g) below += groups_[g];
+    for (size_t b = group * kGroup; b < bucket; ++b) below += counts_[b];
+    double part = 0;
+    if (bucket > 0 && bucket + 1 < kBuckets)
+      part = (score - edge(bucket)) / (edge(bucket + 1) - edge(bucket));
+    return (below + part * counts_[bucket]) / (total_ + double{kRow});
+  }
 
   static size_t bucket_of(double score) {
     const uint64_t bits = std::bit_cast<uint64_t>(std::fabs(score)) >> kShift;
@@ -121,13 +128,12 @@ class Coverage {
 
   // Takes in the score of a row. `known`: it can be compared with those of other rows.
   void learn(double score, bool known) {
-    const double rank = ranks_.rank(score);  // below 1: with an alpha of 0, all are inside
+    // Below 1: with an alpha of 0, all are inside.
+    const double rank = ranks_.add(score, known);
     for (size_t i = 0; i < kErrors.size(); ++i) {
       const bool outside = (rank > 1 - alphas_[i]) | (alphas_[i] >= 1);
-      alphas_[i] +=
-          outside ? kRate * kErrors[i] * (kErrors[i] - 1) : kRate * kErrors[i] * kErrors[i];
+      alphas_[i] += outside ? kOutside[i] : kInside[i];
     }
-    if (known) ranks_.add(score);
   }
 
   // The largest score of labels inside; for other error rates than the above, α is in between.
@@ -155,6 +161,14 @@ class Coverage {
 
  private:
   static constexpr double kRate = 0.1;  // γ in units of the error rate
+  using Steps = std::array<double, kErrors.size()>;
+  static constexpr Steps steps(double is_outside) {
+    Steps steps{};
+    for (size_t i = 0; i < steps.size(); ++i)
+      steps[i] = kRate * kErrors[i] * (kErrors[i] - is_outside);
+    return steps;
+  }
+  static const Steps kInside, kOutside;  // of α
 
   double limit_at(double alpha) const {
     constexpr double kAny = std::numeric_limits<double>::infinity();
@@ -165,6 +179,7 @@ class Coverage {
   Ranks ranks_;
   std::array<double, kErrors.size()> alphas_ = kErrors;
 };
+inline constexpr Coverage::Steps Coverage::kInside = steps(0), Coverage::kOutside = steps(1);
 
 // The size s of the errors of a regression, row by row: the mean square of the last ones, times a
 // factor for how uncertain the prediction is and one for how large it is. Both factors are curves:
@@ -173,27 +188,40 @@ class Spread {
  public:
   static constexpr size_t kWidth = 44;
 
-  // For predictions for the next row and for later rows, with xᵀA⁻¹x. Infinite before there is one
-  // label to predict from and one to compare with.
-  Pair sizes(double next, double later, double uncertainty) const {
-    if (rows_ < 2) return all<Pair>(std::numeric_limits<double>::infinity());
-    const Hat u = hat_of(uncertainty_at(uncertainty));
-    const Pair logs{at(of_uncertainty_, u) + at(of_size_, hat_of(size_at(next))),
-                    at(of_uncertainty_, u) + at(of_size_, hat_of(size_at(later)))};
+  struct Hat {
+    size_t knot;  // and the next one
+    double part;  // of the next one
+  };
+  // What is known of a row before its label: sizes for the next row and for later rows, infinite
+  // before there is one label to predict from and one to compare with, and where it is on the
+  // curves.
+  struct Expected {
+    Pair sizes;
+    Hat uncertainty, size;
+    double log;  // of the uncertainty
+  };
+
+  // Of predictions for the next row and for later rows, with xᵀA⁻¹x.
+  Expected expected(double next, double later, double uncertainty) const {
+    const double log = log_of(uncertainty);
+    const Hat u = hat_of(rows_ > 0 ? within(log - usual_) : 0.0), z = hat_of(size_at(next));
+    if (rows_ < 2) return {all<Pair>(std::numeric_limits<double>::infinity()), u, z, log};
+    const double of_uncertainty = at(of_uncertainty_, u);
+    const Pair logs{of_uncertainty + at(of_size_, z),
+                    of_uncertainty + at(of_size_, hat_of(size_at(later)))};
     const Pair squares = Pair{squares_[0], squares_[1]} * exp_of(logs);
-    return Pair{std::sqrt(squares[0]), std::sqrt(squares[1])};
+    return {Pair{std::sqrt(squares[0]), std::sqrt(squares[1])}, u, z, log};
   }
 
-  // Takes in a row, with what sizes() returned.
-  void learn(double next, double later, double uncertainty, double label, Pair sizes) {
+  // Takes in a row, with what expected() returned.
+  void learn(double next, double later, double label, const Expected& row) {
     const Pair errors{label - next, label - later};
-    const Pair errors2 = errors * errors, sizes2 = sizes * sizes;
+    const Pair errors2 = errors * errors, sizes2 = row.sizes * row.sizes;
     if (!std::isfinite(errors2[0] + errors2[1])) return;
-    const Hat u = hat_of(uncertainty_at(uncertainty)), z = hat_of(size_at(next));
     if (rows_ > 1 && sizes2[0] > 0) {
       const double excess = std::min(errors2[0] / sizes2[0], kLargestSquare) - 1;
-      move(of_uncertainty_, rows_of_uncertainty_, u, excess);
-      move(of_size_, rows_of_size_, z, excess);
+      move(of_uncertainty_, rows_of_uncertainty_, row.uncertainty, excess);
+      move(of_size_, rows_of_size_, row.size, excess);
     }
     if (rows_ > 0)  // before the first label there is nothing to predict from
       for (size_t use = 0; use < 2; ++use) {
@@ -211,7 +239,7 @@ class Spread {
     const double rows = std::min(rows_, kLongMemory);
     mean_ += (next - mean_) / rows;
     deviation_ += (std::fabs(next - mean_) - deviation_) / rows;
-    usual_ += (log_of(uncertainty) - usual_) / rows;
+    usual_ += (row.log - usual_) / rows;
   }
 
   template <class Archive>
@@ -237,10 +265,6 @@ class Spread {
   static constexpr double kLargestLog = 6;  // of a factor
   using Knots = std::array<double, kKnots>;
 
-  struct Hat {
-    size_t knot;  // and the next one
-    double part;  // of the next one
-  };
   // Of numbers from -1 to 1.
   static Hat hat_of(double at) {
     const double position = (at + 1) / 2 * (kKnots - 1);
@@ -262,9 +286,6 @@ class Spread {
   // Where a prediction and a logarithm are among those before, from -1 to 1.
   static double within(double x) { return x / (1 + std::fabs(x)); }
   double size_at(double z) const { return deviation_ > 0 ? within((z - mean_) / deviation_) : 0.0; }
-  double uncertainty_at(double uncertainty) const {
-    return rows_ > 0 ? within(log_of(uncertainty) - usual_) : 0.0;
-  }
   static double log_of(double uncertainty) {
     return rough_log(all<Pair>(uncertainty > 1e-30 ? std::min(uncertainty, 1e30) : 1e-30))[0];
   }
@@ -295,7 +316,7 @@ class Intervals {
 
   // The size of an error at predictions for both uses.
   Pair sizes(double next, double later, double uncertainty) const {
-    return spread_.sizes(next, later, uncertainty);
+    return spread_.expected(next, later, uncertainty).sizes;
   }
 
   // Whether predictions for later rows differ from those for the next row.
@@ -313,7 +334,8 @@ class Intervals {
         of(label > 0, use).learn(label > 0 ? -expected_[use] : expected_[use], true);
       return;
     }
-    const Pair sizes = spread_.sizes(expected_[0], expected_[1], uncertainty_);
+    const Spread::Expected row = spread_.expected(expected_[0], expected_[1], uncertainty_);
+    const Pair sizes = row.sizes;
     for (size_t use = 0; use < uses_; ++use) {
       const double error = std::fabs(label - expected_[use]);
       const bool known = error == 0 || (sizes[use] > 0 && std::isfinite(sizes[use]));
@@ -322,7 +344,7 @@ class Intervals {
                                       : std::numeric_limits<double>::infinity();
       of(false, use).learn(score, known);
     }
-    spread_.learn(expected_[0], expected_[1], uncertainty_, label, sizes);
+    spread_.learn(expected_[0], expected_[1], label, row);
   }
 
   // See Coverage::limit(); classes have one for labels 1 and one for -1.

@@ -71,6 +71,40 @@ inline double dot(const double* a, const double* b, size_t n) {
 
 namespace detail {
 
+// Four at a time. Those that are left at the end are computed with some of those before them once
+// more.
+[[gnu::always_inline]] inline void dots_any(const Matrix& A, size_t rows, const double* x, size_t n,
+                                            double* out) {
+  for (size_t first = 0; first < rows; first += kQuad) {
+    const size_t i = std::min(first, rows - kQuad);
+    const double* const row[kQuad] = {A[i], A[i + 1], A[i + 2], A[i + 3]};
+    Quad sums[kQuad] = {};
+    size_t j = 0;
+    for (; j + kQuad <= n; j += kQuad) {
+      const Quad numbers = load_quad(x + j);
+      for (size_t r = 0; r < kQuad; ++r) sums[r] += load_quad(row[r] + j) * numbers;
+    }
+    if (j + 2 <= n) {
+      const Pair numbers = load_pair(x + j);
+      for (size_t r = 0; r < kQuad; ++r)
+        sums[r] += __builtin_shufflevector(load_pair(row[r] + j) * numbers, Pair{}, 0, 1, 2, 3);
+      j += 2;
+    }
+    const auto halves = [](Quad a, Quad b) __attribute__((always_inline)) {
+      return __builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7);
+    };
+    const Quad even = halves(sums[0], sums[2]), odd = halves(sums[1], sums[3]);
+    Quad total = __builtin_shufflevector(even, odd, 0, 4, 2, 6) +
+                 __builtin_shufflevector(even, odd, 1, 5, 3, 7);
+    if (j < n) total += Quad{row[0][j], row[1][j], row[2][j], row[3][j]} * x[j];
+    store_quad(out + i, total);
+  }
+}
+SONLINE_AVX2 inline void dots_avx2(const Matrix& A, size_t rows, const double* x, size_t n,
+                                   double* out) {
+  dots_any(A, rows, x, n, out);
+}
+
 // Columns of A·B from j on: `quads` vectors of four and `pairs` of two.
 template <size_t quads, size_t pairs>
 [[gnu::always_inline]] inline void multiply_columns(const Matrix& A, const Matrix& B, size_t n,
@@ -124,6 +158,37 @@ inline void multiply_plain(const Matrix& A, const Matrix& B, size_t n, Matrix& p
 }
 
 }  // namespace detail
+
+// dot() of x and each of the first rows of A.
+inline void dots(const Matrix& A, size_t rows, const double* x, size_t n, double* out) {
+  if (rows < kQuad)
+    for (size_t i = 0; i < rows; ++i) out[i] = dot(A[i], x, n);
+  else
+    has_avx2() ? detail::dots_avx2(A, rows, x, n, out) : detail::dots_any(A, rows, x, n, out);
+}
+
+namespace detail {
+
+template <size_t quads>
+[[gnu::always_inline]] inline void combine_at(const double* factors, size_t rows, const Matrix& M,
+                                              size_t at, double* out) {
+  Quad sums[quads] = {};
+  const double* row = M[0] + at;
+  for (size_t l = 0; l < rows; ++l, row += M.cols())
+    for (size_t q = 0; q < quads; ++q) sums[q] += factors[l] * load_quad(row + q * kQuad);
+  for (size_t q = 0; q < quads; ++q) store_quad(out + at + q * kQuad, sums[q]);
+}
+
+}  // namespace detail
+
+// out = Σ factors[l] · row l, the first n numbers and up to a whole quad.
+[[gnu::always_inline]] inline void combine(const double* factors, size_t rows, const Matrix& M,
+                                           size_t n, double* out) {
+  size_t i = 0;
+  for (; i + 3 * kQuad < n; i += 4 * kQuad) detail::combine_at<4>(factors, rows, M, i, out);
+  if (i + 2 * kQuad < n) return detail::combine_at<3>(factors, rows, M, i, out);
+  for (; i < n; i += kQuad) detail::combine_at<1>(factors, rows, M, i, out);
+}
 
 // The leading n x n part of A·B.
 inline void multiply(const Matrix& A, const Matrix& B, size_t n, Matrix& product) {

@@ -84,18 +84,17 @@ class Shares {
 
   // Gives members that sleep the likelihood that the others gave together: with it, their shares do
   // not change (sleeping experts, Freund et al. 1997).
-  template <class Sleeps>
-  void without(Sleeps&& sleeps, double* likelihoods) const {
+  void without_sleepers(const double* awake, double* likelihoods) const {
     double sum = 0, shares = 0;
     for (size_t e = 0; e < size_; ++e) {
-      if (sleeps(e)) continue;
+      if (awake[e] == 0) continue;
       sum += share_[e] * likelihoods[e];
       shares += share_[e];
     }
     if (shares == 0) return;
     const double together = sum / shares;
     for (size_t e = 0; e < size_; ++e)
-      if (sleeps(e)) likelihoods[e] = together;
+      if (awake[e] == 0) likelihoods[e] = together;
   }
 
  private:
@@ -150,22 +149,25 @@ class Blend {
   // Of a row: how far members are from the base rate, and their calibrated predictions.
   void calibrate(const double* margins, double base, double* reaches, double* calibrated) const {
     const double* factors = factors_.data();
-    for (size_t e = 0; e < factors_.size(); ++e) {
-      reaches[e] = margins[e] - base;
-      calibrated[e] = base + factors[e] * reaches[e];
+    for (size_t e = 0; e < factors_.size(); e += 2) {
+      const Pair reach = load_pair(margins + e) - base;
+      store_pair(reaches + e, reach);
+      store_pair(calibrated + e, base + load_pair(factors + e) * reach);
     }
   }
   // A short Newton step of each factor, where slopes and curvatures are those of the loss at the
-  // calibrated predictions. `rows` is how many rows the label counts as for each member.
-  void follow(const double* reaches, const double* slopes, const double* curvatures,
-              const double* rows) {
+  // calibrated predictions. `awake` is 1 for members whose factors learn the label, which counts as
+  // so many rows, and 0 for the others.
+  void follow(const double* reaches, const double* slopes, const double* curvatures, double rows,
+              const double* awake) {
     double* factors = factors_.data();
-    for (size_t e = 0; e < factors_.size(); ++e) {
-      const double counted = rows[e] * reaches[e];
-      const double factor =
-          factors[e] - slopes[e] * counted / (kRows + curvatures[e] * counted * reaches[e]);
-      const double positive = factor > 0 ? factor : 0.0;
-      factors[e] = positive < kLargest ? positive : kLargest;
+    for (size_t e = 0; e < factors_.size(); e += 2) {
+      const Pair reach = load_pair(reaches + e), counted = rows * load_pair(awake + e) * reach;
+      const Pair factor =
+          load_pair(factors + e) -
+          load_pair(slopes + e) * counted / (kRows + load_pair(curvatures + e) * counted * reach);
+      const Pair positive = factor > 0 ? factor : Pair{};
+      store_pair(factors + e, smaller_of(positive, all<Pair>(kLargest)));
     }
   }
   // A Newton step of the shift, where slope and curvature are those of the loss at the prediction.
@@ -229,7 +231,6 @@ class Mixture {
   // `held`: members with a step per feature have weights for later rows apart.
   explicit Mixture(const Config& config, bool held)
       : members_(members_of(config)),
-        held_(held),
         size_(members_.size() + config.diagonal.size()),
         stride_(whole_quads(size_ + 1)),
         calibrates_(Targets::has_unit(config) && SONLINE_KEEPS(calibration)),
@@ -237,12 +238,19 @@ class Mixture {
         next_(prior(config, Use::later), config.kept),
         later_(prior(config, Use::next), config.kept) {
     for (const Member& member : members_) both_ &= member.use == Use::both;
-    for (Vector* room : {&reaches_, &calibrated_, &fits_, &slopes_, &curvatures_, &rows_})
+    for (Vector* room : {&reaches_, &calibrated_, &fits_, &slopes_, &curvatures_})
       room->resize(2 * stride_);
+    all_awake_.assign(size_, 1.0);
+    all_awake_.resize(stride_);
+    hold(held);
   }
 
   size_t size() const { return size_; }
-  void hold(bool held) { held_ = held; }
+  void hold(bool held) {
+    awake_ = all_awake_;
+    for (size_t e = 0; e < size_; ++e)
+      if (e < members_.size() ? members_[e].use == Use::later : held) awake_[e] = 0;
+  }
   bool trivial() const { return size_ == 1; }
   // Whether all members are for both uses.
   bool one_use() const { return both_; }
@@ -281,14 +289,13 @@ class Mixture {
       fits = fits_.data();
       later_fits = &fits_[stride_];
     }
-    learn_use(next_, fits, 0, rows, rows, [](size_t) { return false; }, likelihoods_of);
+    learn_use(next_, fits, 0, rows, rows, all_awake_, likelihoods_of);
     if (both_) return;
     const bool sleep = phase != Phase::judge && SONLINE_KEEPS(phases);
     // Half the rate: in doubt, several members are better than the best of the last rows. Factors
     // that follow the last rows are no good for later ones, either.
-    learn_use(
-        later_, later_fits, stride_, SONLINE_KEEPS(half_rate) ? 0.5 * rows : rows, 0.03 * rows,
-        [&](size_t e) { return sleep && follows(e); }, likelihoods_of);
+    learn_use(later_, later_fits, stride_, SONLINE_KEEPS(half_rate) ? 0.5 * rows : rows,
+              0.03 * rows, sleep ? awake_ : all_awake_, likelihoods_of);
   }
 
   // Takes over the shares of the last members of a larger mixture, those that this one has.
@@ -330,26 +337,19 @@ class Mixture {
   }
 
  private:
-  // Whether a member is judged in the third phase only.
-  bool follows(size_t e) const {
-    return e < members_.size() ? members_[e].use == Use::later : held_;
-  }
-
   // The numbers of a use begin at `at`.
-  template <class Sleeps, class Likelihoods>
+  template <class Likelihoods>
   void learn_use(Blend& blend, double* fits, size_t at, double rows, double rows_of_factors,
-                 Sleeps&& sleeps, Likelihoods&& likelihoods_of) {
+                 const Vector& awake, Likelihoods&& likelihoods_of) {
     const bool later = at > 0;
     if (shifts_)
       blend.follow_mean((later ? kLaterShift : 1.0) * slopes_[at + size_], curvatures_[at + size_],
                         rows);
-    if (calibrates_) {
-      for (size_t e = 0; e < size_; ++e) rows_[e] = sleeps(e) ? 0.0 : rows_of_factors;
-      blend.follow(&reaches_[at], &slopes_[at], &curvatures_[at], rows_.data());
-    }
+    if (calibrates_)
+      blend.follow(&reaches_[at], &slopes_[at], &curvatures_[at], rows_of_factors, awake.data());
     likelihoods_of(later, fits, size_);
     blend.members.forget();
-    if (later) blend.members.without(sleeps, fits);
+    if (&awake != &all_awake_) blend.members.without_sleepers(awake.data(), fits);
     if (SONLINE_KEEPS(exponential_weights)) blend.members.learn(fits, rows);
     blend.mix();
   }
@@ -404,12 +404,13 @@ class Mixture {
   }
 
   std::vector<Member> members_;
-  bool held_;
   size_t size_, stride_;  // stride: of the numbers of a use, in whole quads
   bool calibrates_, shifts_;
   bool both_ = true;  // all members are for both uses: one set of shares does
   Blend next_, later_;
-  Vector reaches_, calibrated_, fits_, slopes_, curvatures_, rows_;  // of the row at hand
+  // By member: 1, but in awake_ 0 for those that are judged in the third phase only.
+  Vector awake_, all_awake_;
+  Vector reaches_, calibrated_, fits_, slopes_, curvatures_;  // of the row at hand
 };
 
 }  // namespace sonline

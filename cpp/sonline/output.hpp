@@ -217,7 +217,7 @@ class Output {
         {margins_.data(), fits_.data()}, {later_margins_.data(), later_fits_.data()}, base_,
         phase_of(seen.count), weight / seen.effective.unit(),
         [&](double* predictions, size_t count, const Mixture::Judged& judged) {
-          for (size_t i = 0; i < count; ++i)
+          for (size_t i = 0; config_.clip && i < count; ++i)
             predictions[i] = targets_.clipped(config_, predictions[i]);
           config_.loss->judge(predictions, y, count, judged.fits, judged.slopes, judged.curvatures);
           targets_.divide_by_unit(config_, judged.slopes, judged.curvatures, count);
@@ -415,6 +415,8 @@ class Output {
       later_margins_[E + d] = diagonal.later_margins[d];
     }
     base_ = mixture_.trivial() ? 0.0 : targets_.base(config_);
+    blends_[0] = mixture_.predict(margins_.data(), base_, false);
+    blends_[1] = mixture_.predict(later_margins_.data(), base_, true);
   }
 
   void clip(Vector& margins, size_t from, size_t to) const {
@@ -430,8 +432,7 @@ class Output {
 
   // What members predict together. They keep to the bound, but not if they are calibrated.
   double blended(bool later) const {
-    const double z = mixture_.predict((later ? later_margins_ : margins_).data(), base_, later);
-    return std::clamp(finite(z), -config_.bound, config_.bound);
+    return std::clamp(finite(blends_[later]), -config_.bound, config_.bound);
   }
   static double finite(double z) {
     if (!std::isfinite(z)) throw Diverged("the prediction is not a finite number");
@@ -460,8 +461,9 @@ class Output {
   Intervals intervals_;
   Targets targets_, before_;
   Vector margins_, labels_, reaches_, fits_, moves_, later_margins_,
-      later_fits_;   // see make_room()
-  double base_ = 0;  // … what predictions are shrunk towards
+      later_fits_;             // see make_room()
+  double base_ = 0;            // … what predictions are shrunk towards
+  double blends_[2] = {0, 0};  // … what the members predict together, for the next row and later
 };
 
 }  // namespace sonline

@@ -46,7 +46,8 @@ class Round {
         blocks_(sketch_.width()),
         margins_(config.members.size()),
         energies_(margins_.size()),
-        alphas_(margins_.size()) {
+        alphas_(margins_.size()),
+        steps_(margins_.size()) {
     blocks_.reserve(1);
   }
 
@@ -279,6 +280,13 @@ class Round {
     else
       for (size_t e = 0; e < size(); ++e) energies_[e] = sketch_.energy(e, alphas_[e]);
   }
+  void descend() {
+    if constexpr (requires { sketch_.descend(steps_.data()); })
+      sketch_.descend(steps_.data());
+    else
+      for (size_t e = 0; e < size(); ++e)
+        if (steps_[e] != 0) sketch_.descend(e, steps_[e], alphas_[e]);
+  }
 
   // Between rounds: the sums of the sketch get the unit of another epoch.
   void pass_to(uint64_t epoch) {
@@ -300,9 +308,10 @@ class Round {
     const bool learns = phase_of(seen.count) == Phase::learn || !SONLINE_KEEPS(phases);
     for (size_t e = 0; e < size(); ++e) {
       const double move = std::clamp(moves[e], -longest, longest);
-      if (move != 0 && (learns || config_.members[e].use != Use::later))
-        sketch_.descend(e, -move / energies_[e], alphas_[e]);
+      const bool steps = move != 0 && (learns || config_.members[e].use != Use::later);
+      steps_[e] = steps ? -move / energies_[e] : 0.0;
     }
+    descend();
     return std::clamp(moves[0], -longest, longest);
   }
 
@@ -368,7 +377,7 @@ class Round {
   std::vector<Slot> undone_;        // of the row that undo() took back
   uint64_t epoch_ = 0, begun_ = 0;  // of the sums of the sketch: now, and before this round
   // In this round, by weight vector.
-  Vector margins_, energies_, alphas_;
+  Vector margins_, energies_, alphas_, steps_;
 
  public:
   static constexpr double kLongestMove = 3;  // for each row so far

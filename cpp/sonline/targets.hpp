@@ -197,7 +197,7 @@ class Targets {
   double gap() const { return gap_; }
 
   // Turns the fits of predictions (see Loss::fits) into likelihoods. Losses of numbers have a unit:
-  // a typical loss counts 1/2, as in a normal distribution.
+  // a typical loss counts 1/2, as in a normal distribution. There is room for whole quads.
   void become_likelihoods(const Config& config, bool later, double* fits, size_t n) const {
     if (config.loss->binary) return;
     const double typical = (later ? typical_later_ : typical_).mean();
@@ -206,9 +206,11 @@ class Targets {
                             ? 2 * (later ? typical_later_ : typical_).cautious_mean()
                             : 2 * typical;
     const double least = *std::min_element(fits, fits + n);
-    for (size_t i = 0; i < n; ++i)
-      fits[i] = unit > 0 ? -std::min((fits[i] - least) / unit, kLargestLoss) : 0.0;
-    exponentials(fits, n, fits);
+    if (unit > 0)
+      for (size_t i = 0; i < n; ++i) fits[i] = -std::min((fits[i] - least) / unit, kLargestLoss);
+    else
+      std::fill_n(fits, n, 0.0);
+    exponentials(fits, whole_quads(n), fits);
   }
 
   // The labels are those of the opposite class.

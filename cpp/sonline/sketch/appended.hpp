@@ -2,12 +2,11 @@
 // most rounds (fd, rfd).
 //
 // Y holds the directions Z that an epoch started with, which are columns of the blocks, and the
-// ĝ/|ĝ| of its rows, which are lists beside them: a feature has a number there for each row of the
-// epoch that had it. A row that the sketch takes in adds one number to the list of each of its
-// features, and F and b get one more entry for it. No inverse, no condition number, whatever is
-// lost. When an epoch ends V takes the place of Z and the lists become empty: a linear map of every
-// feature. Those with a list do it at once, all others lazily (lazy.hpp), as they do the
-// Gram–Schmidt of a sweep.
+// ĝ/|ĝ| of its rows, which are lists beside them (lists.hpp). A row that the sketch takes in adds
+// one number to the list of each of its features, and F and b get one more entry for it. No
+// inverse, no condition number, whatever is lost. When an epoch ends V takes the place of Z and the
+// lists become empty: a linear map of every feature. Those with a list do it at once, all others
+// lazily (lazy.hpp), as they do the Gram–Schmidt of a sweep.
 //
 // An epoch ends when reading the lists has cost as much as its end will, so it is short where rows
 // are dense and long where they are sparse.
@@ -26,6 +25,7 @@
 
 #include "sonline/forgetting.hpp"
 #include "sonline/sketch/lazy.hpp"
+#include "sonline/sketch/lists.hpp"
 #include "sonline/sketch/spectral.hpp"
 #include "sonline/sketch/sweep.hpp"
 
@@ -46,8 +46,6 @@ class Appended {
         cancellation_(config.cancellation > 0 ? config.cancellation : kCancellation),
         spectrum_(config, m_),
         lazy_(1, m_),
-        entries_(1),
-        slots_(1),
         most_recent_(whole_quads(m_ + kRecent) - m_),
         A_(m_, m_ + most_recent_),
         C_(m_, whole_quads(N_)),
@@ -60,7 +58,6 @@ class Appended {
         a_before_(a_),
         sums_(width_),
         Yx_(C_.cols()),
-        sums_of_lists_(2 * C_.cols()),
         Wx_(A_.cols()),
         along_(m_),
         factors_(whole_quads(m_)),
@@ -77,21 +74,18 @@ class Appended {
   Vector eigenvalues() const {
     return Vector(spectrum_.ev.begin(), spectrum_.ev.begin() + static_cast<std::ptrdiff_t>(k_));
   }
-  size_t bytes() const {
-    return lazy_.bytes() + lazy_.bytes_of_tags() + entries_.capacity() * sizeof(Entry) +
-           (heads_.capacity() + slots_.capacity()) * sizeof(uint32_t);
-  }
+  size_t bytes() const { return lazy_.bytes() + lazy_.bytes_of_tags() + lists_.bytes(); }
 
   void refresh(const Row<T>& row) {
     if (m_ == 0) return;
     // The end of the epoch did not fit the type.
     if (n_ == N_) throw Diverged("a weight is too large for the number type");
-    heads_.resize(row.slots_seen);
+    lists_.reserve(row.slots_seen);
     upkeep_.caught_up += lazy_.catch_up(row, first_, room_);
   }
   void view(Row<T>& row) {
     if (m_ == 0) return;
-    heads_.resize(std::max(heads_.size(), row.slots_seen));
+    lists_.reserve(row.slots_seen);
     lazy_.view(row, first_, width_, copies_, room_);
   }
 
@@ -100,8 +94,7 @@ class Appended {
     const double x0 = first_ ? row.x[0] : 0.0;
     for (size_t j = 0; j < start_; ++j) Yx_[j] = sums_[1 + j];
     std::fill(Yx_.data() + start_, Yx_.data() + whole_quads(n_), 0.0);
-    read_ = 0;
-    if (n_ > start_) read_lists(row);
+    lists_.sum(row, first_, start_, n_, Yx_.data());
     for (size_t j = 0; j < n_; ++j) Yx_[j] += intercept_[1 + j] * x0;
     has_avx2() ? project_avx2() : project_any();
     margin_ = sums_[0] + intercept_[0] * x0 + on_columns_;
@@ -154,10 +147,10 @@ class Appended {
   void commit(const Row<T>& row, const BlockStore<T>& blocks, size_t slots, double scale) {
     write(row);
     upkeep_.work += row.size;
-    visited_ += read_;
+    lists_.count_read();
     if (m_ == 0) return;
     if (recent_ == most_recent_) merge_factors();
-    if (n_ == N_ || lists_are_long() || cancels(row, scale)) end_epoch(blocks);
+    if (n_ == N_ || lists_.are_long() || cancels(row, scale)) end_epoch(blocks);
     const bool due = upkeep_.paid(slots, upkeep_.strain > kMagnified, kStrained) ||
                      upkeep_.work >= kSweep * slots ||
                      lazy_.bytes() > slots * blocks.stride() * sizeof(T) || lazy_.full();
@@ -177,8 +170,7 @@ class Appended {
     Vector y(n_);
     std::copy_n(now + 1, start_, y.begin());
     weights[0] = now[0];
-    for (uint32_t at = slot < heads_.size() ? heads_[slot] : 0; at != 0; at = entries_[at].before)
-      y[entries_[at].column] += entries_[at].value;
+    lists_.each(slot, [&](size_t column, double value) { y[column] += value; });
     if (slot == kInterceptSlot) {
       weights[0] += intercept_[0];
       for (size_t j = 0; j < n_; ++j) y[j] += intercept_[1 + j];
@@ -225,7 +217,7 @@ class Appended {
     archive.scalar("sketch.start", start_);
     archive.scalar("sketch.based_on", based_on_);
     archive.scalar("sketch.recent", recent_);
-    archive.scalar("sketch.visited", visited_);
+    archive.scalar("sketch.visited", lists_.visited());
     if constexpr (!Archive::reading) {  // equal models have equal files: no rest of a refused row
       A_.clear_beyond(k_, based_on_ + recent_);
       C_.clear_beyond(based_on_, n_ - recent_);
@@ -245,18 +237,11 @@ class Appended {
         archive.fail("sketch.rank", "exceeds the sketch size");
     if (m_ > 0) {
       lazy_.state(archive, slots);
-      lists_state(archive, slots);
+      lists_.state(archive, slots, start_, n_);
     }
   }
 
  private:
-  // A number of a feature in a row of the epoch, and where the one before it is; 0 if there is
-  // none.
-  struct Entry {
-    uint32_t before = 0, column = 0;
-    T value = 0;
-  };
-
   // |x|² outside of a basis on which x has the coordinates p. As little as rounding may leave
   // counts as nothing: 1/α would magnify it. Such a step moves along the basis only.
   double outside(const double* p, size_t rank) const {
@@ -285,45 +270,6 @@ class Appended {
   static constexpr size_t kMostRows = 128;  // of an epoch
   static constexpr size_t kForcedRows = 6;  // for tests
   static constexpr size_t kRecent = 5;      // and a few more: rows before A goes into C
-
-  // Of the row x: Yx for the rows of the epoch. One list after the other would be one wrong guess
-  // of the processor for each; so the last numbers of all lists are read first, then those before.
-  void read_lists(const Row<T>& row) {
-    open_.resize(std::max(open_.size(), row.size));
-    values_.resize(open_.size());
-    uint32_t* open = open_.data();
-    T* values = values_.data();
-    const uint32_t* heads = heads_.data();
-    const Entry* entries = entries_.data();
-    // Two for each column: in dense rows the same column comes often in turn.
-    double* sums = sums_of_lists_.data();
-    std::fill(sums + 2 * start_, sums + 2 * n_, 0.0);
-    size_t n = 0;
-    for (size_t i = first_; i < row.size; ++i) {
-      open[n] = heads[row.slots[i]];
-      values[n] = row.x[i];
-      n += open[n] != 0;
-    }
-    for (size_t left; n > 0; n = left) {
-      read_ += n;
-      left = 0;
-      for (size_t i = 0; i < n; ++i) {
-        const Entry& entry = entries[open[i]];
-        const T value = values[i];
-        sums[2 * entry.column + i % 2] += static_cast<double>(entry.value) * value;
-        open[left] = entry.before;
-        values[left] = value;
-        left += entry.before != 0;
-      }
-    }
-    for (size_t j = start_; j < n_; ++j) Yx_[j] = sums[2 * j] + sums[2 * j + 1];
-  }
-
-  // Whether reading the lists has cost as much as an end of the epoch.
-  bool lists_are_long() const {
-    constexpr uint64_t kPerFeature = 8, kPerEpoch = 1200;  // in numbers that are read
-    return visited_ > kPerFeature * listed_.size() + kPerEpoch;
-  }
 
   // Wx, p = A Wx and what w has on the columns.
   [[gnu::always_inline]] inline void project_any() {
@@ -377,24 +323,6 @@ class Appended {
     next_strain_ = std::max(upkeep_.strain, amplified);
   }
   SONLINE_AVX2 void next_basis_avx2(double c) { next_basis(c); }
-  // out = Σ factors[l] · row l, the first n numbers and up to a whole quad.
-  [[gnu::always_inline]] static inline void combine(const double* factors, size_t rows,
-                                                    const Matrix& M, size_t n, double* out) {
-    size_t i = 0;
-    for (; i + 3 * kQuad < n; i += 4 * kQuad) combine<4>(factors, rows, M, i, out);
-    if (i + 2 * kQuad < n) return combine<3>(factors, rows, M, i, out);
-    for (; i < n; i += kQuad) combine<1>(factors, rows, M, i, out);
-  }
-  template <size_t quads>
-  [[gnu::always_inline]] static inline void combine(const double* factors, size_t rows,
-                                                    const Matrix& M, size_t at, double* out) {
-    Quad sums[quads] = {};
-    const double* row = M[0] + at;
-    for (size_t l = 0; l < rows; ++l, row += M.cols())
-      for (size_t q = 0; q < quads; ++q) sums[q] += factors[l] * load_quad(row + q * kQuad);
-    for (size_t q = 0; q < quads; ++q) store_quad(out + at + q * kQuad, sums[q]);
-  }
-
   void write(const Row<T>& row) {
     const bool appends = absorbed_ && rho_ > 0;
     const T kappa = static_cast<T>(kappa_);
@@ -410,32 +338,10 @@ class Appended {
     k_ = next_rank_;
     upkeep_.strain = next_strain_;
     if (!appends) return;
-    append(row, static_cast<T>(unit));
+    lists_.append(row, first_, n_, static_cast<T>(unit));
     if (first_) intercept_[1 + n_] += unit * x[0];
     ++n_;
     ++recent_;
-  }
-
-  // Column n of the features of the row: x · unit.
-  void append(const Row<T>& row, T unit) {
-    const size_t n = row.size - first_, at = entries_.size();
-    make_room(n);
-    for (size_t i = 0; i < n; ++i)
-      add_entry(at + i, row.slots[first_ + i], n_, row.x[first_ + i] * unit);
-    listed_.resize(features_listed_);
-  }
-  void make_room(size_t n) {
-    entries_.resize(entries_.size() + n);
-    slots_.resize(entries_.size());
-    listed_.resize(features_listed_ + n);
-  }
-  [[gnu::always_inline]] inline void add_entry(size_t at, Slot slot, size_t column, T value) {
-    uint32_t& head = heads_[slot];
-    entries_[at] = {head, static_cast<uint32_t>(column), value};
-    slots_[at] = slot;
-    listed_[features_listed_] = slot;
-    features_listed_ += head == 0;
-    head = static_cast<uint32_t>(at);
   }
 
   // As in factored.hpp: whether w̄·x has parts so large that w·x has lost too many digits.
@@ -506,59 +412,13 @@ class Appended {
     Matrix columns(n_, whole_quads(1 + k_));
     for (size_t j = start_; j < n_; ++j)
       for (size_t i = 0; i <= k_; ++i) columns(j, i) = map(i, j);
-    constexpr size_t kAtOnce = 64;
-    for (size_t i = 0; i < listed_.size(); i += kAtOnce) {
-      const Slot* slots = &listed_[i];
-      const size_t n = std::min(kAtOnce, listed_.size() - i);
-      for (size_t f = 0; f < n; ++f) __builtin_prefetch(&entries_[heads_[slots[f]]]);
+    lists_.empty(columns, 1 + k_, blocks, [&](const Slot* slots, size_t n) {
       lazy_.catch_up(blocks, n, [&](size_t f) { return slots[f]; }, room_);
-      has_avx2() ? add_lists_avx2(slots, n, columns, blocks)
-                 : add_lists<0>(slots, n, columns, blocks);
-    }
-    for (const Slot slot : listed_) heads_[slot] = 0;
-    forget_lists();
+    });
   }
-  SONLINE_AVX2 void add_lists_avx2(const Slot* slots, size_t n, const Matrix& columns,
-                                   const BlockStore<T>& blocks) {
-    columns.cols() == 3 * kQuad ? add_lists<3>(slots, n, columns, blocks)
-                                : add_lists<0>(slots, n, columns, blocks);
-  }
-  // Of n features. Compiled for a common width, in quads, or for any if that is 0.
-  template <size_t quads>
-  [[gnu::always_inline]] inline void add_lists(const Slot* slots, size_t n, const Matrix& columns,
-                                               const BlockStore<T>& blocks) {
-    const size_t width = columns.cols(), used = 1 + k_;
-    const Entry* entries = entries_.data();
-    const uint32_t* heads = heads_.data();
-    Vector sums(width);
-    for (size_t f = 0; f < n; ++f) {
-      Quad few[std::max<size_t>(quads, 1)] = {};
-      if constexpr (quads == 0) std::fill(sums.begin(), sums.end(), 0.0);
-      for (uint32_t at = heads[slots[f]]; at != 0; at = entries[at].before) {
-        const double value = entries[at].value, *column = columns[entries[at].column];
-        if constexpr (quads > 0)
-          for (size_t q = 0; q < quads; ++q) few[q] += value * load_quad(column + q * kQuad);
-        else
-          for (size_t i = 0; i < width; i += kQuad)
-            store_quad(&sums[i], load_quad(&sums[i]) + value * load_quad(column + i));
-      }
-      if constexpr (quads > 0)
-        for (size_t q = 0; q < quads; ++q) store_quad(&sums[q * kQuad], few[q]);
-      T* block = blocks.at(slots[f]);
-      for (size_t i = 0; i < used; ++i) block[i] = static_cast<T>(block[i] + sums[i]);
-    }
-  }
-  void forget_lists() {
-    entries_.resize(1);
-    slots_.resize(1);
-    listed_.clear();
-    features_listed_ = 0;
-  }
-
   // The blocks hold columns of which the rows of F make V.
   void start_epoch(const Matrix& F) {
     n_ = start_ = k_;
-    visited_ = 0;
     std::fill(C_.values().begin(), C_.values().end(), 0.0);
     std::fill(next_C_.values().begin(), next_C_.values().end(), 0.0);
     for (size_t i = 0; i < k_; ++i) std::copy_n(F[i], k_, C_[i]);
@@ -570,13 +430,13 @@ class Appended {
   bool weights_fit(const BlockStore<T>& blocks) const {
     constexpr double kSmall = std::numeric_limits<T>::max() / (uint64_t{1} << 40);
     if (size_of_b_ <= kSmall) return true;
-    for (const Slot slot : listed_) {
+    for (const Slot slot : lists_.features()) {
       const T* block = blocks.at(slot);
       double weight = block[0];
       for (size_t j = 0; j < start_; ++j) weight += b_[j] * block[1 + j];
       double most = std::fabs(weight);  // of all that the weight is on the way
-      for (uint32_t at = heads_[slot]; at != 0; at = entries_[at].before)
-        most += std::fabs(b_[entries_[at].column] * entries_[at].value);
+      lists_.each(slot,
+                  [&](size_t column, double value) { most += std::fabs(b_[column] * value); });
       if (!(most <= std::numeric_limits<T>::max())) return false;
     }
     return true;
@@ -609,40 +469,6 @@ class Appended {
     upkeep_.swept();
   }
 
-  // The lists, number by number in the order in which they came.
-  template <class Archive>
-  void lists_state(Archive& archive, size_t slots) {
-    heads_.resize(slots);
-    if constexpr (Archive::reading) {
-      const auto of_slots = archive.template any_array<uint32_t>("sketch.lists.slot");
-      const auto columns = archive.template any_array<uint32_t>("sketch.lists.column");
-      const auto values = archive.template any_array<T>("sketch.lists.value");
-      if (columns.size() != of_slots.size() || values.size() != of_slots.size())
-        archive.fail("sketch.lists.slot", "has the wrong length");
-      std::fill(heads_.begin(), heads_.end(), 0);
-      forget_lists();
-      for (size_t i = 0; i < of_slots.size(); ++i) {
-        if (of_slots[i] == kInterceptSlot || of_slots[i] >= slots)
-          archive.fail("sketch.lists.slot", "is out of range");
-        if (columns[i] < (i > 0 ? columns[i - 1] : start_) || columns[i] >= n_)
-          archive.fail("sketch.lists.column", "is out of range");
-        make_room(1);
-        add_entry(i + 1, of_slots[i], columns[i], values[i]);
-      }
-      listed_.resize(features_listed_);
-    } else {
-      std::vector<uint32_t> of_slots(slots_.begin() + 1, slots_.end()), columns;
-      std::vector<T> values;
-      for (size_t at = 1; at < entries_.size(); ++at) {
-        columns.push_back(entries_[at].column);
-        values.push_back(entries_[at].value);
-      }
-      archive.array("sketch.lists.slot", of_slots);
-      archive.array("sketch.lists.column", columns);
-      archive.array("sketch.lists.value", values);
-    }
-  }
-
   size_t m_, N_, width_;
   Columns<T> columns_;
   size_t first_;  // of the non-zeros that are no intercept
@@ -652,12 +478,7 @@ class Appended {
   Spectrum spectrum_;
   LazyColumns<T> lazy_;
   size_t k_ = 0, n_ = 0, start_ = 0;  // directions, and columns: all, and those of the blocks
-  std::vector<Entry> entries_;        // the first is none
-  std::vector<uint32_t> heads_;       // by slot: the last entry
-  std::vector<Slot> slots_;           // of the entries
-  std::vector<Slot> listed_;          // the features that have entries
-  size_t features_listed_ = 0;
-  uint64_t visited_ = 0;                            // entries read in this epoch
+  FeatureLists<T> lists_;
   size_t most_recent_, based_on_ = 0, recent_ = 0;  // rows of C, and columns that only A has
   Matrix A_, C_;
   Vector a_, b_, intercept_;
@@ -666,15 +487,13 @@ class Appended {
 
   // The round at hand.
   Matrix next_A_, next_C_;
-  Vector sum_;
-  Vector a_before_;
-  std::vector<T> sums_, copies_, values_;
-  std::vector<uint32_t> open_;
-  Vector Yx_, sums_of_lists_, Wx_, along_, factors_, p_, next_p_, p_hat_;
+  Vector sum_, a_before_;
+  std::vector<T> sums_, copies_;
+  Vector Yx_, Wx_, along_, factors_, p_, next_p_, p_hat_;
   typename LazyColumns<T>::Room room_;
   double margin_ = 0, on_columns_ = 0, energy_ = 0, rest_ = 0, kappa_ = 0, rho_ = 0;
   double next_strain_ = 1;
-  size_t next_rank_ = 0, read_ = 0;  // entries
+  size_t next_rank_ = 0;
   bool absorbed_ = false;
 };
 

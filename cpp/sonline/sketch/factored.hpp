@@ -77,7 +77,8 @@ class Factored : public Basis<T, Rule> {
         margins_(K_),
         p_(m_),
         p_hat_(m_),
-        Zx_(m_) {
+        Zx_(m_),
+        on_V_(K_) {
     next_.F = Matrix(m_, m_);
     next_.delta.resize(m_);
     next_.mu.resize(m_);
@@ -108,8 +109,12 @@ class Factored : public Basis<T, Rule> {
       take_sums(row, frequent_.sum(row, first_, lazy_, current_, room_));
     else
       take_sums(row, sum_blocks(row));
-    for (size_t i = 0; i < k_; ++i) p_[i] = dot(F_[i], Zx_.data(), Rule::kLower ? i + 1 : k_);
-    for (size_t e = 0; e < K_; ++e) margins_[e] += dot(beta_[e], p_.data(), k_);
+    if constexpr (Rule::kLower)
+      for (size_t i = 0; i < k_; ++i) p_[i] = dot(F_[i], Zx_.data(), i + 1);
+    else
+      dots(F_, k_, Zx_.data(), k_, p_.data());
+    dots(beta_, K_, p_.data(), k_, on_V_.data());
+    for (size_t e = 0; e < K_; ++e) margins_[e] += on_V_[e];
     energy_ = row.energy;
     rest_ = outside(p_.data(), k_);
     std::fill(kappa_.begin(), kappa_.end(), 0.0);
@@ -160,8 +165,10 @@ class Factored : public Basis<T, Rule> {
     const double* factors = shrink(expert, alpha);
     const double* p = (absorbed_ ? next_.p : p_).data();
     double* beta = (absorbed_ ? beta_after_ : beta_)[expert];
-    for (size_t i = 0; i < k; ++i) beta[i] += step * (along_x - factors[i]) * p[i];
+    move(step, along_x, factors, p, k, beta);
   }
+  // The same for all weight vectors, with the alphas of energies(); 0 is no step.
+  void descend(const double* steps) { has_avx2() ? descend_avx2(steps) : descend_any(steps); }
 
   // SketchUpdate(c x), `times` times; the weights keep their value.
   void absorb(double c, double, double t, size_t features, double times, double unit) {
@@ -204,6 +211,28 @@ class Factored : public Basis<T, Rule> {
   }
 
  private:
+  // The part of a step on V.
+  [[gnu::always_inline]] static inline void move(double step, double along_x,
+                                                 const double* __restrict factors,
+                                                 const double* __restrict p, size_t k,
+                                                 double* __restrict beta) {
+    size_t i = 0;
+    for (; i + kQuad <= k; i += kQuad)
+      store_quad(beta + i, load_quad(beta + i) +
+                               step * (along_x - load_quad(factors + i)) * load_quad(p + i));
+    for (; i < k; ++i) beta[i] += step * (along_x - factors[i]) * p[i];
+  }
+  // The steps of all weight vectors before the absorption, with the factors of energies().
+  [[gnu::always_inline]] inline void descend_any(const double* steps) {
+    const double along_x = rest_ > 0 ? 1.0 : 0.0;
+    for (size_t e = 0; e < K_; ++e) {
+      if (steps[e] == 0) continue;
+      kappa_[e] -= steps[e] * along_x;
+      if (k_ > 0) move(steps[e], along_x, shrinkage_.known(e), p_.data(), k_, beta_[e]);
+    }
+  }
+  SONLINE_AVX2 void descend_avx2(const double* steps) { descend_any(steps); }
+
   // |x|² outside of a basis on which x has the coordinates p. As little as rounding may leave
   // counts as nothing: 1/α would magnify it. Such a step moves along the basis only.
   double outside(const double* p, size_t rank) const {
@@ -264,11 +293,12 @@ class Factored : public Basis<T, Rule> {
   void write(const Row<T>& row) {
     if (absorbed_) {
       // The part of w on V moves to V'; what V' has too much along x goes to w̄.
+      if (!next_.append) dots(beta_, K_, next_.mu.data(), k_, on_V_.data());
       for (size_t e = 0; e < K_; ++e) {
         rule_.carry(next_, k_, beta_[e], beta_next_[e]);
         for (size_t i = 0; i < next_.rank; ++i) beta_next_(e, i) += beta_after_(e, i);
         kappa_next_[e] = kappa_[e] + kappa_after_[e];
-        if (!next_.append) kappa_next_[e] -= c_ * dot(next_.mu.data(), beta_[e], k_);
+        if (!next_.append) kappa_next_[e] -= c_ * on_V_[e];
       }
     } else {
       kappa_next_ = kappa_;
@@ -373,6 +403,7 @@ class Factored : public Basis<T, Rule> {
   std::vector<T> sums_, update_, copies_;
   FrequentFeatures<T> frequent_;
   Vector margins_, p_, p_hat_, Zx_;
+  Vector on_V_;  // products of β, by weight vector
   Transition next_;
   double energy_ = 0, rest_ = 0, c_ = 0, rho_ = 0;  // rest: |x|² outside of the basis
   bool absorbed_ = false;

@@ -36,6 +36,9 @@ class Shrinkage {
     return factors;
   }
 
+  // The same after energies().
+  const double* known(size_t expert) const { return factors_[expert]; }
+
   // For each weight vector, the sum of factors times p², of k directions, and `rest`.
   void energies(const double* alphas, const double* ev, double least, const double* p, size_t k,
                 double rest, double* out) {

@@ -157,16 +157,13 @@ class PushRule {
       rotate(in, out);
     }
     const Matrix& U = spectrum_.eigen.vectors;
-    for (size_t j = 0; j < out.rank; ++j)
-      out.p[j] = dot(U[j], in.p, k) + (residual ? U(j, k) * rho / in.c : 0.0);
+    dots(U, out.rank, in.p, k, out.p.data());
+    for (size_t j = 0; residual && j < out.rank; ++j) out.p[j] += U(j, k) * rho / in.c;
   }
 
   void carry(const Transition& next, size_t k, const double* beta, double* out) const {
-    if (next.append || rotated_) {  // β' = U [β; 0]
-      for (size_t j = 0; j < next.rank; ++j) out[j] = dot(spectrum_.eigen.vectors[j], beta, k);
-      return;
-    }
-    for (size_t j = 0; j < next.rank; ++j) out[j] = dot(M_inverse_[j], beta, k);  // β' = M⁻ᵀβ
+    // β' = U [β; 0] or M⁻ᵀβ.
+    dots(next.append || rotated_ ? spectrum_.eigen.vectors : M_inverse_, next.rank, beta, k, out);
   }
 
   void dense(const Transition& next, size_t k, double, const double*, Matrix& R) const {
