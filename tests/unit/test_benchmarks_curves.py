@@ -90,29 +90,39 @@ def test_a_part_has_a_page(tmp_path, monkeypatch):
         assert "| concept switches *dev* | 200 |" in (tmp_path / "page.md").read_text()
 
 
-def test_the_readme_has_the_figures_of_the_page():
+def test_what_a_run_lacks_is_measured_later(tmp_path, monkeypatch):
+    monkeypatch.setattr(curves, "STREAMS", ("concept switches",))
+    places = ["--out", str(tmp_path), "--page", str(tmp_path / "page.md")]
+    for only in ("boosting", "sonline, curves=False"):
+        monkeypatch.setattr(sys, "argv", ["curves", "--rows", "200", "--only", only, *places])
+        curves.main()
+    [result] = json.loads((tmp_path / "run.json").read_text())["results"]
+    assert list(result["scores"]) == ["boosting (scikit-learn)", "sonline, curves=False"]
+
+
+def test_texts_have_the_figures_of_the_page():
     page = Path("docs/accuracy-curves.md").read_text()
-    readme = " ".join(Path("README.md").read_text().split())
+    readme, guide = (
+        " ".join(Path(path).read_text().split()) for path in ("README.md", "docs/guide/curves.md")
+    )
 
     def cells(name):
         return re.search(rf"^\| {re.escape(name)} \|(.*)\|$", page, re.MULTILINE)[1].split(" | ")
 
-    def micro(name):
-        return float(cells(name)[4].replace(",", ""))
-
-    names = (curves_report.LINEAR, "River ARF", "CapyMOA ARF", curves_report.BOOSTING)
-    tables, linear, river, moa, boosting = (
-        cells(names[0])[0].strip(),
-        *(cells(name)[1].strip() for name in names),
-    )
-    assert f"the mean of {tables} tables its error is {boosting} times" in readme
-    times = [round(micro(name) / micro(curves_report.SAME_BITS), -1) for name in names[1:3]]
-    forests = (
-        f"River's adaptive random forest {river} times at {times[0]:.0f} times the time per row, "
-        f"and CapyMOA's {moa} times at {times[1]:.0f} times"
-    )
-    wanted = f"mean of {tables} tables, lines have {linear} times the error of curves, {forests}"
+    tables, linear = (cells(curves_report.LINEAR)[i].strip() for i in (0, 1))
+    boosting = cells(curves_report.BOOSTING)[1].strip()
+    wanted = f"the mean of {tables} tables its error is {boosting} times"
     assert wanted in readme
+    assert wanted.replace("the mean", "the geometric mean") in guide
+    # At or under its error (progressive, frozen), its error (the same), its time.
+    river, moa = (cells(f"{name} | all") for name in curves_report.FORESTS)
+    wins = [int(river[i].split(" of ")[0]) for i in (0, 1)]
+    assert (
+        f"mean of {tables} tables, lines have {linear} times the error of curves, "
+        f"River's adaptive random forest {river[3].strip()} times at {river[5].strip()} times the "
+        f"time per row, and CapyMOA's {moa[3].strip()} times at {moa[5].strip()} times"
+    ) in readme
+    assert f"at or under River's forest on {wins[1]} of them ({wins[0]} while they learn)" in readme
 
 
 def result(name, kind, **errors):
@@ -148,7 +158,22 @@ def test_the_page_shows_losses_first_and_what_is_left_to_boosting():
     losses = page[: page.index("## Beside batch")]
     assert losses.index("| b | frozen | 0.3000 | VW | 0.1000 | 2.98 |") < losses.index("| a | fr")
     assert "| c |" not in losses
+    assert "| River ARF |" not in page
     assert "| a | 0.4000 | 0.2000 |  |  | 0.1000 | 67% |" in page
     assert "| b | 0.3000 | 0.3000 |  |  | 0.1000 | 0% |" in page
     assert "half of the distance on 1." in page
     assert "more error on 2 of 3 tables, 3.0 times as much" in " ".join(page.split())
+
+
+def test_forests_are_counted_by_table_and_half():
+    ours, forest = curves_report.OURS, "River ARF"
+    development = result("a", "binary", **{ours: 0.2, forest: 0.1}) | {"half": "development"}
+    others = [
+        result("b", "binary", **{ours: 0.1, forest: 0.1}),
+        result("c", "regression", **{ours: 0.1, forest: 0.4}),
+    ]
+    for one in (development, *others):
+        one["scores"][forest]["micro"] = 400.0
+    lines = curves_report.forests([development, *others]).splitlines()
+    assert "| River ARF | all | 2 of 3 | 2 of 3 | 1.26 | 1.26 | 200 |  |" in lines
+    assert "| River ARF | not *dev* | 2 of 2 | 2 of 2 | 1.99 | 1.99 | 200 |  |" in lines

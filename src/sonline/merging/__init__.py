@@ -43,7 +43,7 @@ from sonline.merging.state import (
     write,
 )
 from sonline.merging.tree import FAN_IN, groups, merge_tree
-from sonline.parameters import AUTO, Parameters
+from sonline.parameters import AUTO, CURVED, Parameters
 from sonline.persistence import NAMES
 from sonline.rows import Floats, Keys
 
@@ -230,16 +230,17 @@ def compacted(parameters: Parameters, state: State) -> tuple[Parameters, State]:
 
 
 def _compact_curves(state: State, weights: Floats, hats: Floats) -> State:
-    """Return the fields of a compact model with curves: two weight vectors that count half each."""
-    half = np.array([0.5, 0.5])
-    plain = np.ones(2)  # nothing is left to calibrate
+    """Return the fields of a compact model with curves: half of all shares is that of lines."""
+    more = len(CURVED)
+    shares = np.append(0.5, np.full(more, 0.5 / more))
+    plain = np.ones(1 + more)  # nothing is left to calibrate
     return {name: state[name] for name in state if name.startswith("curves")} | {
         "weights": 2 * weights,
-        "curved.weights": 2 * hats[np.newaxis],
+        "curved.weights": np.tile(2 * hats, (more, 1)),
         "curved.directions": np.zeros((0, hats.size)),
         "curved.ev": np.zeros(0),
-        "next.members": half,
-        "later.members": half,
+        "next.members": shares,
+        "later.members": shares,
         "next.factors": plain,
         "later.factors": plain,
     }
