@@ -1,8 +1,8 @@
-// The scales of the features, x̃ = (x - centre) / scale. A feature has two numbers, its mean square
-// and the rows that this is a mean of. Few features have a centre, see warm_up.hpp.
+// The scales of the features, x̃ = (x - centre) / scale. A feature has two numbers, a mean square
+// and how often it was there. Few features have a centre, see warm_up.hpp.
 //
 //   none      1
-//   rms       root of the mean square of the feature where it is not zero (square and count)
+//   rms       root of the mean square of the first values of the feature that are not zero
 //   auto      the same, but
 //             - times (n / 4)^¼ if the feature is there n > 4 times as often as features are in the
 //               mean: a word of nearly every text tells little. Tables have no such feature.
@@ -15,13 +15,15 @@
 //
 // x̃ must stay bounded: the second value of a feature may be a million times the first. RMS scales
 // need no label, so for young features, whose scale rests on a few values, the scale that a row is
-// predicted and learned with includes the row. An established scale is used as it was before the
-// row, and values beyond a limit count as the limit: predictions are linear in between. The limit
-// is kFar scales at first. A value
-//   up to twice the limit  belongs to a long tail, or the feature grows: the limit doubles after
-//                          the row, and the scale moves faster;
-//   beyond that            is an error, or the start of another unit: the count halves, and after
-//                          several such values in a row the feature is young again.
+// predicted and learned with includes the row. Once a feature is settled, its scale stays: weights
+// would lose their meaning, and those of a column that grows would always be too small. Values of a
+// feature that is not young count as a limit if they are beyond it: predictions are linear in
+// between. The limit is kFar scales at first. After a value beyond it the count halves, so that the
+// scale moves again if more follow. A value
+//   up to twice the limit  belongs to a long tail, or the feature grows: it counts as the limit,
+//                          which doubles after the row;
+//   beyond that            is an error, or the start of another unit: it does not count, and after
+//                          several in a row the feature is young again.
 #pragma once
 
 #include <algorithm>
@@ -103,7 +105,7 @@ class FeatureScales {
       const T limit = limit_of(slot, old_squares_[i]);
       if (row.raw[i] * row.raw[i] <= 4 * limit && std::isfinite(4 * limit))
         limits_[slot] = 4 * limit;
-      else if (new_counts_[i] < kSettledRows)
+      else if (new_counts_[i] < kYoungRows)
         limits_.erase(slot);
     }
   }
@@ -150,7 +152,7 @@ class FeatureScales {
   // Up to which size values count as they are.
   double limit(Slot slot, const T* numbers, const Clock& clock) const {
     const bool cut =
-        SONLINE_KEEPS(value_limits) && counts_rows() && count(numbers, clock) >= kSettledRows;
+        SONLINE_KEEPS(value_limits) && counts_rows() && count(numbers, clock) >= kYoungRows;
     return cut ? std::sqrt(limit_of(slot, numbers[kSquare]))
                : std::numeric_limits<double>::infinity();
   }
@@ -160,9 +162,9 @@ class FeatureScales {
     has_avx2() ? apply_avx2(row, every, clock) : apply_any(row, every, clock);
   }
 
-  // Computes row.x, the same, for a row to be learned, and takes the row into RMS scales. They are
-  // learned from a sample: of each `every` rows one is `drawn` and counts for all of them. Young
-  // features and values far beyond their scale are not left to the draw.
+  // Computes row.x, the same, for a row to be learned, and takes the row into RMS scales. How often
+  // a settled feature is there is known from a sample: of each `every` rows one is `drawn` and
+  // counts for all of them.
   void take_in(InputRow<T>& row, size_t every, bool drawn, const Clock& clock) {
     has_avx2() ? take_in_avx2(row, every, drawn, clock) : take_in_any(row, every, drawn, clock);
   }
@@ -170,19 +172,14 @@ class FeatureScales {
  private:
   static constexpr size_t kSquare = 0, kCount = 1, kEpoch = 2;  // of the numbers of a feature
   static constexpr T kCountLimit = kLastCounted;
-  static constexpr T kCommon = 4;        // times the mean count: features that are there more often
-  static constexpr T kSettledRows = 16;  // with a feature; later no row is a larger part of it
-  static constexpr T kFar = 8;           // scales: the first limit
+  static constexpr T kCommon = 4;      // times the mean count: features that are there more often
+  static constexpr T kYoungRows = 16;  // with a feature, that its scale includes at once
+  static constexpr T kSettledRows = 128;  // with a feature: its scale is their mean square
+  static constexpr T kFar = 8;            // scales: the first limit
   static constexpr T kAlike =
       kAlikeSquares;                  // times the unit, of squares: its limits for a feature
   static constexpr T kNotAlike = 64;  // from here on, a feature has its own scale
   static constexpr T kCentred = 4;    // the squared scale of a centred feature, in mean squares
-
-  struct Updates {
-    T used;    // square that this row is divided by the root of
-    T stored;  // mean square, and count, after the row
-    T count;
-  };
 
   SONLINE_AVX2 [[gnu::flatten]] void apply_avx2(InputRow<T>& row, size_t every,
                                                 const Clock& clock) {
@@ -194,10 +191,10 @@ class FeatureScales {
       return;
     }
     read(row, clock);
-    if (any_rare(row)) {
+    if (any_rare(row, kYoungRows)) {
       if (update(row, every, false))
         for (size_t i = 0; i < row.size; ++i)
-          if (is_beyond(row, i)) used_[i] = update_beyond(row, i).used;
+          if (is_beyond(row, i)) used_[i] *= excess(row, i);
       squares_.swap(used_);
     } else {
       use_unit(row, squares_);
@@ -217,16 +214,18 @@ class FeatureScales {
       return;
     }
     read(row, clock);
-    if (drawn || any_rare(row)) {
+    if (drawn || any_rare(row, kSettledRows)) {
       const size_t n = row.size;
       if (update(row, every, drawn))
         for (size_t i = 0; i < n; ++i) {
           if (!is_beyond(row, i)) continue;
           beyond_.push_back(i);
-          const Updates updates = update_beyond(row, i);
-          used_[i] = updates.used;
-          stored_[i] = updates.stored;
-          new_counts_[i] = updates.count;
+          const T limit = limit_of(row.slots[i], squares_[i]), excess = this->excess(row, i);
+          const bool tail = excess <= 4;
+          used_[i] *= excess;
+          stored_[i] = tail ? squares_[i] + (limit - squares_[i]) / std::max(counts_[i], kYoungRows)
+                            : squares_[i];
+          new_counts_[i] = std::max(counts_[i] / 2, tail ? kYoungRows : T{0});
         }
       squares_.swap(used_);
       refuse_overflow(n);
@@ -263,11 +262,12 @@ class FeatureScales {
       for (size_t i = 0; i < n; ++i) counts[i] = count(numbers[i], clock);
   }
 
-  bool any_rare(const InputRow<T>& row) const {
+  // Whether any feature was there in fewer rows than that, or is far beyond its scale.
+  bool any_rare(const InputRow<T>& row, T rows) const {
     const T *raw = row.raw.data(), *squares = squares_.data(), *counts = counts_.data();
     int any = 0;  // and |, not ||: the loop becomes vector code
     for (size_t i = 0; i < row.size; ++i)
-      any |= (counts[i] < kSettledRows) | (raw[i] * raw[i] > kFar * kFar * squares[i]);
+      any |= (counts[i] < rows) | (raw[i] * raw[i] > kFar * kFar * squares[i]);
     return any;
   }
 
@@ -279,7 +279,7 @@ class FeatureScales {
   }
 
   // A feature of which nothing but 0 is known, by rounding, is young.
-  bool is_young(size_t i) const { return counts_[i] < kSettledRows || squares_[i] == 0; }
+  bool is_young(size_t i) const { return counts_[i] < kYoungRows || squares_[i] == 0; }
   bool is_beyond(const InputRow<T>& row, size_t i) const {
     const T square = row.raw[i] * row.raw[i];
     return SONLINE_KEEPS(value_limits) && square > kFar * kFar * squares_[i] && !is_young(i) &&
@@ -293,27 +293,24 @@ class FeatureScales {
     for (size_t i = 0; i < row.size; ++i) used_[i] = raw[i] * raw[i];
     int far = 0;
     for (size_t i = 0; i < row.size; ++i)
-      far |= (counts[i] >= kSettledRows) & (used_[i] > kFar * kFar * squares[i]);
+      far |= (counts[i] >= kYoungRows) & (used_[i] > kFar * kFar * squares[i]);
     update_within(row.size, static_cast<T>(every), drawn);
     use_unit(row, used_);
     return far;
   }
   // Vectors and choices: GCC makes branches of these.
   void update_within(size_t n, T group, bool drawn) {
-    const Lanes none{}, one = none + 1, groups = none + group, small = none + 1 / kSettledRows;
-    const Lanes most = none + kCountLimit;
+    const Lanes none{}, one = none + 1, groups = none + group, most = none + kCountLimit;
     const auto draw = none < (none + (drawn ? T{1} : T{0}));
     for (size_t i = 0; i < n; i += kLanes) {
       const Lanes before = load(squares_, i), seen = load(counts_, i), square = load(used_, i);
-      const auto unknown = before == none, young = (seen < kSettledRows) | unknown,
-                 taken = young | draw;
-      const Lanes stands_for = young ? one : groups, count = seen + stands_for;
-      // However many rows it stands for, a row is no large part of what is known.
-      const Lanes whole = stands_for / count, part = young | (whole < small) ? whole : small;
-      const Lanes mean = before + (square - before) * part;
+      const auto unknown = before == none, young = (seen < kYoungRows) | unknown,
+                 settles = (seen < kSettledRows) | unknown;
+      const Lanes count = seen + (settles ? one : groups);
+      const Lanes mean = before + (square - before) / count;
       store(used_, i, (SONLINE_KEEPS(young_scales) ? young : unknown) ? mean : before);
-      store(stored_, i, taken ? mean : before);
-      store(new_counts_, i, taken ? (count < most ? count : most) : seen);
+      store(stored_, i, settles ? mean : before);
+      store(new_counts_, i, settles | draw ? (count < most ? count : most) : seen);
     }
   }
   static constexpr size_t kLanes = 32 / sizeof(T);
@@ -326,14 +323,10 @@ class FeatureScales {
     *reinterpret_cast<LanesInMemory*>(to.data() + i) = lanes;
   }
 
-  // The same for a value beyond its limit, which is not left to the draw.
-  [[gnu::noinline]] Updates update_beyond(const InputRow<T>& row, size_t i) const {
-    const T before = squares_[i], limit = limit_of(row.slots[i], before);
-    const T excess = row.raw[i] * row.raw[i] / limit, used = in_unit(before, row.slots[i]) * excess;
-    if (excess > 4) return {used, before, counts_[i] / 2};
-    // The scale rests on less: it may be out of date.
-    return {used, before + (limit - before) / std::max(counts_[i], kSettledRows),
-            std::max(counts_[i] / 2, kSettledRows)};
+  // The square of a value over that of its limit. A value that is cut has the scale that makes it
+  // as large as its limit.
+  [[gnu::noinline]] T excess(const InputRow<T>& row, size_t i) const {
+    return row.raw[i] * row.raw[i] / limit_of(row.slots[i], squares_[i]);
   }
 
   // The squared scale of a feature with this mean square: that of the unit if they are alike, its

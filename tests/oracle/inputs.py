@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sonline.paper.reference.sketches import Array
 
 COUNT_CAP = 2**24
-YOUNG, FAR, COMMON = 16, 8, 4
+YOUNG, SETTLED, FAR, COMMON = 16, 128, 8, 4
 CENTRED_SQUARES = 4
 ALIKE, NOT_ALIKE = 16, 64
 FIRST_RARE, MOST_RARE = 1024, 32
@@ -28,7 +28,8 @@ class Inputs:
     intercept : bool
         Whether column 0 is the constant feature.
     sketch_every : int or "auto"
-        RMS scales are learned from the rows that the sketch takes in, see `times_to_absorb`.
+        How often features are there is known from the rows that the sketch takes in, see
+        `times_to_absorb`.
     unit : float
         The squared size that features which are alike share; 0 if there is none.
     centres : array of shape (d,), optional
@@ -175,31 +176,30 @@ class Inputs:
     def _mean_squares(self, x: Array) -> tuple[Array, Array, Array]:
         """Return the squared scales for this row, and mean squares and counts after it.
 
-        RMS scales are learned from the rows that the sketch takes in, which count for their group.
-        But a feature that has been counted rarely takes in every row. A value beyond the limit of
-        its feature is cut, and halves the count that the scale rests on; up to twice the limit it
-        counts as the limit, in every row.
+        An RMS scale is the mean of the first values of its feature, and later ones only count. A
+        value beyond the limit of its feature is cut, and halves the count that the scale rests on;
+        up to twice the limit it counts as the limit.
         """
         if not self.counts_rows:
             return self.squares, self.squares, self.counts
         every, drawn = group_of(self.rows, self.sketch_every), self.times() > 0
         present, young = x != 0.0, self._young()
+        settles = (self.counts < SETTLED) | (self.squares == 0.0)
         excess = self._excess(x)
         large, far = (excess > 1) & (excess <= 4), excess > 4
-        stands_for = np.where(young, 1, every)
-        part = np.minimum(stands_for / (self.counts + stands_for), np.where(young, 1, 1 / YOUNG))
-        moved = self.squares + (x**2 - self.squares) * part
+        counts = self.counts + np.where(settles, 1, every)
+        moved = self.squares + (x**2 - self.squares) / counts
+        taken = present & ~large & ~far
         at_limit = self.squares + (self._limits() - self.squares) / np.maximum(self.counts, YOUNG)
-        counted = present & (young | drawn)
-        stored = np.select([far, large, counted], [self.squares, at_limit, moved], self.squares)
+        stored = np.select([large, taken & settles], [at_limit, moved], self.squares)
         counts = np.select(
-            [far, large, counted],
-            [self.counts / 2, np.maximum(self.counts / 2, YOUNG), self.counts + stands_for],
+            [far, large, taken & (settles | drawn)],
+            [self.counts / 2, np.maximum(self.counts / 2, YOUNG), counts],
             self.counts,
         )
+        used = self._in_unit(np.where(present & young, moved, self.squares))
         # A value that is cut has the scale that makes it as large as its limit.
-        used = self._in_unit(np.where(present & young, moved, self.squares)) * np.maximum(excess, 1)
-        return used, stored, np.minimum(counts, COUNT_CAP)
+        return used * np.maximum(excess, 1), stored, np.minimum(counts, COUNT_CAP)
 
     def _young(self) -> NDArray[np.bool_]:
         return np.asarray((self.counts < YOUNG) | (self.squares == 0.0))
