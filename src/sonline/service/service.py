@@ -95,11 +95,14 @@ class Service:
         self._started = self._closed = False
         if follow and not (folder / tokens.FILE).is_file():
             raise InvalidInputError(f"{folder}: there is no service to follow")
-        self._models.mkdir(parents=True, exist_ok=True)
-        self._lock = None if follow else self._locked(folder)
+        self._lock: int | None = None
+        if not follow:
+            self._models.mkdir(parents=True, exist_ok=True)
+            self._lock = self._locked(folder)
         try:
-            self._check_tokens()
-            self.tokens = tokens.Tokens(folder)
+            if not follow:
+                self._check_tokens()
+            self.tokens = tokens.Tokens(folder, read_only=follow)
         except BaseException:
             self._unlock()
             raise

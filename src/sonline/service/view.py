@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import struct
 import zlib
@@ -179,6 +180,8 @@ class DatabaseView:
                 self._refuse("not a database")
         try:
             uri = f"{self.path.absolute().as_uri()}?mode=ro"
+            if not (os.access(self.path.parent, os.W_OK) or Path(f"{self.path}-wal").exists()):
+                uri += "&immutable=1"  # SQLite would create the log; without one, no process writes
             connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30.0)
             yield connection
         except (sqlite3.Error, struct.error, msgspec.MsgspecError, TypeError) as error:
