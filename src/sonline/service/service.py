@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from sonline.errors import InvalidInputError, SonlineError
+from sonline.errors import InvalidInputError, ParameterError, SonlineError
 from sonline.model import Model
 from sonline.model.pictures import as_data
 from sonline.rows import Floats
@@ -143,7 +143,9 @@ class Service:
         if self.follow:
             self.refresh()
         else:
-            for name in self._names():
+            names = self._names()
+            self._check_accepted(names)
+            for name in names:
                 self._open(self._models / f"{name}.db")
         if wait:
             for engine in self.engines.values():
@@ -158,6 +160,16 @@ class Service:
             if path.suffix.startswith(".new"):  # its creation was interrupted
                 path.unlink()
         return sorted({path.stem for path in paths if path.suffix in (".db", ".end")})
+
+    def _check_accepted(self, names: list[str]) -> None:
+        """Refuse to accept the loss of what is not there: it may be a typing error."""
+        for name in self._accept_loss:
+            if name not in {*names, tokens.FILE}:
+                some = ", ".join(names[:10]) + ", ..." * (len(names) > 10)
+                raise ParameterError(
+                    f"--accept-loss {name[:80]}: {self._models} has no such model; "
+                    f"it has {some or 'none'}"
+                )
 
     def _open(self, path: Path) -> None:
         """Check the file of a model, and start its engine."""
