@@ -102,7 +102,7 @@ def test_a_follower_that_is_too_late_begins_with_the_newest_snapshot(tmp_path):
     engine = make(tmp_path, settings=Settings(keep_bytes=0, remembered=0))
     engine.learn(to_learn(drawn(50))).result()
     follower = follow(tmp_path, engine)
-    follower.database.read = lambda start: (_ for _ in ()).throw(StoreError("no longer there"))
+    follower.database.read = lambda start: (_ for _ in ()).throw(StoreError(tmp_path, " no more"))
     for turn in range(1, 10):
         rows = [{k: row[k] for k in ("x", "y")} for row in drawn(50, turn)]
         engine.learn(to_learn(rows)).result()

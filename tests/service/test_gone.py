@@ -126,7 +126,7 @@ def test_a_row_that_waits_stays_if_another_one_of_its_id_cannot_be_written(tmp_p
     append = engine.database.append
 
     def full(*_):
-        raise StoreError("No space left")
+        raise StoreError(tmp_path, "No space left")
 
     engine.database.append = full
     _, stored = engine.predict(to_predict([{"id": "a", "x": {"f0": 2.0}}] * 2))

@@ -32,7 +32,7 @@ from sonline.service.outcomes import (
     UnknownIdError,
 )
 from sonline.service.pending import PendingRow, Remembered, Waiting
-from sonline.service.records import AS_ARROW, AS_LINES, KEEP, LEARN, Record
+from sonline.service.records import AS_ARROW, AS_LINES, KEEP, LEARN, Record, brief
 from sonline.service.settings import Settings
 
 _ROWS_IN_A_LOOP = 8  # checked one by one, which is faster for a few
@@ -416,7 +416,7 @@ class Admission:
                 self._set_reading(first)
             self.next = next_
         for ticket in group:
-            ticket.promise.set_exception(UnavailableError(str(error)))
+            ticket.promise.set_exception(UnavailableError(brief(error)))
 
     # -- replaying -------------------------------------------------------------------------------
 

@@ -131,8 +131,10 @@ class Service:
         used = any(self._models.iterdir()) and tokens.FILE not in self._accept_loss
         if used and not path.is_file():
             raise StoreError(
-                f"{path} is missing: restore it from a copy, create new tokens with 'sonline token "
-                f"add --data {self.folder}', or start once with --accept-loss {tokens.FILE}"
+                path,
+                " is missing",
+                "restore it from a copy, create new tokens with 'sonline token add --data "
+                f"{self.folder}', or start once with --accept-loss {tokens.FILE}",
             )
 
     def start(self, wait: bool = False) -> None:
@@ -156,7 +158,7 @@ class Service:
         paths = sorted(self._models.iterdir())
         for path in paths:
             if path.is_dir():
-                raise StoreError(f"{path} is a folder of another version of sonline; move it away")
+                raise StoreError(path, " is a folder of another version of sonline", "move it away")
             if path.suffix.startswith(".new"):  # its creation was interrupted
                 path.unlink()
         return sorted({path.stem for path in paths if path.suffix in (".db", ".end")})

@@ -68,8 +68,10 @@ class Tokens:
 
     def _refuse(self, why: str) -> NoReturn:
         raise StoreError(
-            f"{self._path}: {why}; restore it from a copy, or move it away and create new tokens "
-            f"with 'sonline token add --data {self._path.parent}'"
+            self._path,
+            f": {why}",
+            "restore it from a copy, or move it away and create new tokens "
+            f"with 'sonline token add --data {self._path.parent}'",
         ) from None
 
     def _run(self, *statements: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -82,7 +84,7 @@ class Tokens:
                     database.execute(statement)
                 return database.execute(statements[-1], values).fetchall()
         except sqlite3.OperationalError as error:
-            raise StoreError(f"{self._path} cannot be used: {error}") from error
+            raise StoreError(self._path, f" cannot be used: {error}") from error
         except sqlite3.DatabaseError as error:
             self._refuse(f"damaged ({error})")
 
