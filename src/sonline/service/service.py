@@ -20,6 +20,7 @@ import numpy as np
 from sonline.errors import InvalidInputError, ParameterError, SonlineError
 from sonline.model import Model
 from sonline.model.pictures import as_data
+from sonline.parameters import CURVED
 from sonline.rows import Floats
 from sonline.service import tokens
 from sonline.service.clock import Clock
@@ -286,7 +287,7 @@ def _members(model: Model) -> list[list[Any]]:
         names.append(f"alpha {alpha:g}, {rows}{'' if use == 'both' else f' ({use})'}")
     diagonal = [f"alpha {alpha:g}, per feature" for alpha in model.parameters.diagonal]
     if len(shares[0]) > len(names) + len(diagonal):
-        names.append("curves")
+        names += [f"alpha {alpha:g}, curves" for alpha, *_ in CURVED]
     names += diagonal
     names = names[len(names) - len(shares[0]) :]  # wide rows of several classes have no sketch
     return [list(member) for member in zip(names, *shares, strict=True)]
