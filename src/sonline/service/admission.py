@@ -400,16 +400,19 @@ class Admission:
         with self.gate:
             group += self.queue
             self.queue.clear()
+            returned: dict[str, PendingRow] = {}
             for ticket in reversed(group):
                 for name in ticket.added:
                     self.remembered.discard(name)
                 for name in ticket.stored:
                     self.waiting.forget(name)
-                for name, row in ticket.taken:
-                    self.waiting.give_back(name, row)
+                    returned.pop(name, None)
+                returned.update(ticket.taken)
                 if ticket.record is not None:
                     self.held -= ticket.record.count
                     self._held_bytes -= ticket.size
+            if returned:
+                self.waiting.give_back(returned.items())
             self._checked_labels.table = group[0].table
             first = next((one.reading for one in group if one.reading is not None), None)
             if first is not None:
