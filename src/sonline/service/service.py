@@ -35,6 +35,7 @@ from sonline.service.view import DatabaseView
 HISTORY = 600  # samples that a page shows when it is opened, one a second
 MOST_FEATURES = 20_000  # weights of larger models are not shown: reading so many takes 5 ms
 _MOVED = 12  # weights that are shown
+_RATE_SECONDS = 0.5  # that are needed to measure a rate
 _CURVES = 8  # columns that are shown as curves
 _READ_ONLY = "this process only predicts (--follow); send this request to the one that writes"
 log = logging.getLogger("sonline.service")
@@ -304,7 +305,8 @@ class Watched:
         self.pages = 0  # that are open
         self._clock = Clock()
         self.started = self._clock.now()
-        self._before: tuple[float, int] | None = None
+        # When the last sample was taken, the events until then, and their rate.
+        self._before = time.monotonic(), engine.events, 0.0
         self._weights: tuple[int, Floats] = (0, np.zeros(0))
         self._seen: tuple[float, dict[str, Any]] = (0.0, {})
         self._looking = threading.Lock()
@@ -321,12 +323,19 @@ class Watched:
 
     def sample(self) -> dict[str, Any]:
         """Return the current state, and add it to the history."""
-        engine, now = self.engine, time.monotonic()
+        state = self.state()
+        self._before = time.monotonic(), state["events"], state["rate"]
+        self.history.append(msgspec.json.encode(state))
+        return state
+
+    def state(self) -> dict[str, Any]:
+        """Return the current state; its rate is that since the last sample."""
+        engine = self.engine
         events = engine.events
-        rate = 0.0
-        if self._before is not None and now > self._before[0]:
-            rate = (events - self._before[1]) / (now - self._before[0])
-        self._before = now, events
+        sampled, events_before, rate = self._before
+        seconds = time.monotonic() - sampled
+        if seconds >= _RATE_SECONDS:
+            rate = (events - events_before) / seconds
         state: dict[str, Any] = {
             "time": self._clock.now(),  # the charts need times in order
             "ready": engine.ready,
@@ -343,7 +352,6 @@ class Watched:
         }
         state["p50"], state["p99"] = _quantiles(self.latencies, 1e3)
         state["delay50"], state["delay99"] = _quantiles(self.delays, 1.0)
-        self.history.append(msgspec.json.encode(state))
         return state
 
     def look(self) -> dict[str, Any]:
