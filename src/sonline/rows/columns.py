@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sonline.errors import InvalidInputError, shown
+from sonline.errors import InvalidInputError, as_option, shown
 from sonline.labels import token_of
 from sonline.rows.checks import Reason, Reasons, is_missing
 from sonline.rows.dates import (
@@ -378,7 +378,8 @@ def warn_if_unique(name: str, values: int, rows: int, where: str, stacklevel: in
     advice = (
         "leave it out, or split it into words (CountVectorizer)"
         if where == "X"
-        else f"leave it out (--ignore {name}), or split it into words (--ngrams {name}:1)"
+        else f"leave it out with {as_option('ignore', name)}, or split it into words with "
+        f"{as_option('ngrams', f'{name}:1')}"
     )
     warnings.warn(
         f"{where}: column {name!r} has another text in nearly every row ({values:,} in {rows:,} "

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sonline import _core
-from sonline.errors import DataFormatError, ParameterError
+from sonline.errors import DataFormatError, ParameterError, as_option
 from sonline.rows.checks import no_value
 from sonline.rows.columns import Column, warn_about_gaps, warn_if_unique
 from sonline.streams.batch import BadRow, Position
@@ -46,7 +46,6 @@ _DISTINCT_NUMBER_SHARE = 0.8  # of its different values, where words are a mista
 _DIFFERENT_ROWS = 5000  # rows whose values are compared
 _SAMPLED_CELLS = 100_000  # that are looked at for missing values
 _DISTINCT_VALUES = 10  # different values that are enough to tell what they are
-_READ_AS = ("--amount", "--text", "--ignore")
 _FORMATTED = re.compile(  # 1,234.50, 1.234,50, $1,234.50, 10%
     r"[+-]?[$\u20ac\u00a3\u00a5]? ?[+-]?(\d+|\d{1,3}([., '\u00a0\u202f]\d{3})+)([.,]\d+)?"
     r" ?[%$\u20ac\u00a3\u00a5]?"
@@ -255,11 +254,11 @@ class CsvReader(TextReader):
         if amounts:
             several = len(amounts) > 1
             columns, have = ("columns", "have") if several else ("column", "has")
-            how = {flag: " ".join(f"{flag} {name}" for name in amounts) for flag in _READ_AS}
+            how = {name: as_option(name, *amounts) for name in ("amounts", "text", "ignore")}
             raise DataFormatError(
                 f"{columns} {', '.join(map(repr, amounts))} {have} numbers with separators or "
-                f"signs: read them as numbers ({how['--amount']}) or categories ({how['--text']}), "
-                f"or leave the {columns} out ({how['--ignore']})",
+                f"signs: read them as numbers with {how['amounts']} or as categories with "
+                f"{how['text']}, or leave the {columns} out with {how['ignore']}",
                 file=file,
                 text=next(iter(amounts.values())),
             )
@@ -307,10 +306,8 @@ class CsvReader(TextReader):
         if options.frozen:
             return f"column {column!r}: {word!r} is not a number, but the model has numbers", ""
         what = f"{word!r} is not a number, but the first rows are"
-        return (
-            f"column {column!r}: {what}; to read the column as categories, use --text {column}",
-            "",
-        )
+        how = as_option("text", column)
+        return f"column {column!r}: {what}; to read the column as categories, use {how}", ""
 
 
 def _kind_of(name: str, file: str, cells: tuple[int, int, int, bytes], frozen: bool = False) -> str:
@@ -328,9 +325,10 @@ def _kind_of(name: str, file: str, cells: tuple[int, int, int, bytes], frozen: b
     if words <= (1 - _NUMBER_SHARE) * total:
         raise _words_among_numbers(name, file, word, frozen)
     if decimal_commas >= _NUMBER_SHARE * total:
+        how = as_option("text", name)
         raise DataFormatError(
             f"column {name!r} has commas in its numbers: write 1.5 and 1500 instead of 1,5 and "
-            "1,500" + ("" if frozen else f", or read the column as categories (--text {name})"),
+            "1,500" + ("" if frozen else f", or read the column as categories with {how}"),
             file=file,
             text=word,
         )
@@ -341,8 +339,8 @@ def _words_among_numbers(name: str, file: str, word: str, frozen: bool = False) 
     remedy = (
         "leave the cell empty if its value is missing"
         if frozen
-        else f"if it stands for a missing value, use --na-values {word}; to read the column as "
-        f"categories, use --text {name}"
+        else f"if it stands for a missing value, use {as_option('na_values', word)}; to read the "
+        f"column as categories, use {as_option('text', name)}"
     )
     return DataFormatError(
         f"column {name!r} holds numbers and this word: {remedy}", file=file, text=word

@@ -17,7 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonline import _core
-from sonline.errors import DataFormatError, InvalidInputError, ParameterError, SonlineError
+from sonline.errors import (
+    DataFormatError,
+    InvalidInputError,
+    ParameterError,
+    SonlineError,
+    as_option,
+)
 from sonline.labels import token_of
 from sonline.rows import Column, Floats
 from sonline.rows.cells import SparseRows, Table
@@ -239,7 +245,7 @@ class TableReader:
         if read is None:
             raise DataFormatError(
                 f"column {name!r} has the type {column.type}, which cannot be a feature; "
-                f"leave it out with --ignore {name}, or convert it"
+                f"leave it out with {as_option('ignore', name)}, or convert it"
             )
         if amount:
             read, wrong = _amounts(read)
