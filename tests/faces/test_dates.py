@@ -187,13 +187,17 @@ def test_amounts_of_a_table(tmp_path: Path, kind: str) -> None:
     if kind == "csv":
         rows = zip(prices, labels, strict=True)
         path.write_text("price,label\n" + "".join(f'"{p}",{y}\n' for p, y in rows))
-        with streams.open(path) as stream, pytest.raises(DataFormatError, match="--amount price"):
-            list(stream)
     elif kind == "jsonl":
         rows = zip(prices, labels, strict=True)
         path.write_text("".join(json.dumps({"price": p, "label": y}) + "\n" for p, y in rows))
     else:
         parquet.write_table(pa.table({"price": prices, "label": labels}), path)
+    if kind != "jsonl":  # JSON has numbers
+        how = r'numbers with amounts=\["price"\] \(--amount price\)'
+        with streams.open(path) as stream, pytest.raises(DataFormatError, match=how):
+            list(stream)
+        with streams.open(path, text=["price"]) as stream:
+            list(stream)
     with streams.open(path, amounts=["price"], dtype="float64") as stream:
         (batch,) = stream
         assert stream.columns == {"price": "number"}
@@ -328,10 +332,26 @@ def test_a_frame_with_another_text_in_each_row_gives_a_warning() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"id": [f"user {n}" for n in range(300)]})
     learner = OnlineLearner()
-    with pytest.warns(UserWarning, match="column 'id' has another text.*leave it out"):
+    with pytest.warns(UserWarning, match="column 'id' has another text.*leave it out") as caught:
         learner.learn(frame, [0, 1] * 150)
+    assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         OnlineLearner().learn(frame.astype("category"), [0, 1] * 150)
         OnlineLearner().learn(frame.assign(id=["a", "b"] * 150), [0, 1] * 150)
         learner.learn(frame, [0, 1] * 150)  # it has been said
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
+def test_a_frame_with_amounts_gives_a_warning(kind: str) -> None:
+    prices = ["1,234.50 €", "12 €", *(f"{n},000 €" for n in range(1, 299))]
+    shares = [f"{n % 40} %" for n in range(300)]
+    columns, labels = {"price": prices, "share": shares}, [0, 1] * 150
+    frame = pa.table(columns) if kind == "arrow" else pytest.importorskip(kind).DataFrame(columns)
+    with pytest.warns(UserWarning, match="convert them to numbers") as caught:
+        OnlineLearner().learn(frame, labels)
+    messages = [str(warning.message) for warning in caught]
+    assert len(messages) == 2
+    for name, message in zip(columns, messages, strict=True):
+        assert f"column {name!r} has numbers with separators or signs" in message
+    assert caught[0].filename == __file__
