@@ -355,3 +355,21 @@ def test_a_frame_with_amounts_gives_a_warning(kind: str) -> None:
     for name, message in zip(columns, messages, strict=True):
         assert f"column {name!r} has numbers with separators or signs" in message
     assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("kind", ["date32", "timestamp[us]", "timestamp[us, tz=UTC]"])
+def test_a_dictionary_of_dates_holds_categories_everywhere(tmp_path: Path, kind: str) -> None:
+    days = pa.array([dt.date(2024, 5, 17), dt.date(2024, 5, 18), None] * 10)
+    zone = {"tz": "UTC"} if "UTC" in kind else {}
+    dates = days if kind == "date32" else days.cast(pa.timestamp("us", **zone))
+    table = pa.table({"when": dates.dictionary_encode(), "label": [0, 1, 1] * 10})
+    parquet.write_table(table, tmp_path / "d.parquet")
+    with pa.ipc.new_file(tmp_path / "d.arrow", table.schema) as writer:
+        writer.write_table(table)
+    learners = [OnlineLearner(), OnlineLearner(), OnlineLearner()]
+    learners[0].learn_stream(tmp_path / "d.parquet")
+    learners[1].learn_stream(tmp_path / "d.arrow")
+    learners[2].learn(table.select(["when"]), table["label"].to_pylist())
+    first = learners[0].features()
+    assert [name[:15] for name in first] == ["when=2024-05-17", "when=2024-05-18"]
+    assert [learner.features() for learner in learners] == [first] * 3

@@ -207,21 +207,21 @@ def _arrow_column(name: str, column: Any) -> Column:
 def arrow_column(name: str, column: Any, as_text: bool = False) -> Column | None:
     """Return a column of Arrow; None if it has neither numbers nor text.
 
-    Numbers are words if ``as_text``, and in a dictionary, which is a column of categories.
+    Numbers and dates are words if ``as_text``, and in a dictionary: a column of categories.
     """
     arrow = sys.modules["pyarrow"]
     types, kind = arrow.types, column.type
+    if types.is_dictionary(kind):
+        as_text = True
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        kind = kind.value_type
+        column = _decoded(column, kind)
     if types.is_date(kind) or types.is_timestamp(kind):
         moments = column.cast(arrow.timestamp("us"), safe=False)
         if as_text:
             return arrow_column(name, column.cast(arrow.string()), as_text)
         stamps = moments.cast("int64").fill_null(0).to_numpy(zero_copy_only=False)
         return _dates(name, stamps, moments.is_null().to_numpy(zero_copy_only=False))
-    if types.is_dictionary(kind):
-        as_text = True
-    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
-        kind = kind.value_type
-        column = _decoded(column, kind)
     if str(kind) == "string_view":  # pyarrow 15 has no test for it
         kind = arrow.large_string()
         column = column.cast(kind)
