@@ -261,7 +261,10 @@ class MappingReader {
       } else {
         number = PyFloat_AsDouble(value);
         if (number == -1.0 && PyErr_Occurred()) {
+          const bool overflows = PyErr_ExceptionMatches(PyExc_OverflowError);
           clear_error();
+          if (overflows)
+            throw BadRow("feature " + repr(key) + ": " + repr(value) + too_large(largest_));
           return add_other(key, value);
         }
       }

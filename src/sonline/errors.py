@@ -15,6 +15,7 @@
 A message names the argument and its value, what was expected, and what to do.
 """
 
+import shlex
 from importlib.util import find_spec
 
 __all__ = [
@@ -180,6 +181,32 @@ def shown(value: object) -> str:
         return f"<{type(value).__name__}>"
     start = text[:80].encode("utf-8", "backslashreplace").decode()
     return start if len(text) <= 80 else f"{start}..."
+
+
+def as_option(name: str, *columns: str) -> str:
+    """Return how to choose columns, or words, with an option of streams and commands.
+
+    Examples
+    --------
+    >>> from sonline.errors import as_option
+    >>> print(as_option("amounts", "price", "unit cost"))
+    amounts=["price", "unit cost"] (--amount price --amount 'unit cost')
+    """
+    listed = ", ".join(f'"{column}"' for column in columns)
+    flag = flag_of(name)
+    return f"{name}=[{listed}] ({' '.join(f'{flag} {shlex.quote(column)}' for column in columns)})"
+
+
+def flag_of(name: str) -> str:
+    """Return the option of commands that is an option of streams.
+
+    Examples
+    --------
+    >>> from sonline.errors import flag_of
+    >>> flag_of("na_values"), flag_of("amounts")
+    ('--na-values', '--amount')
+    """
+    return "--amount" if name == "amounts" else f"--{name.replace('_', '-')}"
 
 
 def require(package: str, extra: str) -> None:

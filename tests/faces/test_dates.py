@@ -167,7 +167,10 @@ def test_a_cell_that_is_no_date(tmp_path: Path, kind: str) -> None:
         parquet.write_table(pa.table({"when": [*dates, "soon"], "label": labels}), path)
     else:
         write(tmp_path, kind, [*dates, "soon"])
-    with streams.open(path) as stream, pytest.raises(DataFormatError, match="--text when"):
+    with (
+        streams.open(path) as stream,
+        pytest.raises(DataFormatError, match=r'text=\["when"\] \(--text when\)'),
+    ):
         list(stream)
     with streams.open(path, text=["when"]) as stream:
         assert {name for batch in stream for name in batch.new_names} == {
@@ -184,13 +187,17 @@ def test_amounts_of_a_table(tmp_path: Path, kind: str) -> None:
     if kind == "csv":
         rows = zip(prices, labels, strict=True)
         path.write_text("price,label\n" + "".join(f'"{p}",{y}\n' for p, y in rows))
-        with streams.open(path) as stream, pytest.raises(DataFormatError, match="--amount price"):
-            list(stream)
     elif kind == "jsonl":
         rows = zip(prices, labels, strict=True)
         path.write_text("".join(json.dumps({"price": p, "label": y}) + "\n" for p, y in rows))
     else:
         parquet.write_table(pa.table({"price": prices, "label": labels}), path)
+    if kind != "jsonl":  # JSON has numbers
+        how = r'numbers with amounts=\["price"\] \(--amount price\)'
+        with streams.open(path) as stream, pytest.raises(DataFormatError, match=how):
+            list(stream)
+        with streams.open(path, text=["price"]) as stream:
+            list(stream)
     with streams.open(path, amounts=["price"], dtype="float64") as stream:
         (batch,) = stream
         assert stream.columns == {"price": "number"}
@@ -210,7 +217,9 @@ def test_a_column_with_another_text_in_each_row_gives_a_warning(tmp_path: Path, 
         path.write_text("id,label\n" + "".join(f"{i},{y}\n" for i, y in rows))
     else:
         parquet.write_table(pa.table({"id": ids, "label": labels}), path)
-    with pytest.warns(UserWarning, match=r"column 'id' has another text.*--ignore id"):
+    with pytest.warns(
+        UserWarning, match=r"column 'id' has another text.*ignore=\[.id.\] \(--ignore id\)"
+    ):
         OnlineLearner().learn_stream(path)
 
 
@@ -323,10 +332,44 @@ def test_a_frame_with_another_text_in_each_row_gives_a_warning() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"id": [f"user {n}" for n in range(300)]})
     learner = OnlineLearner()
-    with pytest.warns(UserWarning, match="column 'id' has another text.*leave it out"):
+    with pytest.warns(UserWarning, match="column 'id' has another text.*leave it out") as caught:
         learner.learn(frame, [0, 1] * 150)
+    assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         OnlineLearner().learn(frame.astype("category"), [0, 1] * 150)
         OnlineLearner().learn(frame.assign(id=["a", "b"] * 150), [0, 1] * 150)
         learner.learn(frame, [0, 1] * 150)  # it has been said
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
+def test_a_frame_with_amounts_gives_a_warning(kind: str) -> None:
+    prices = ["1,234.50 €", "12 €", *(f"{n},000 €" for n in range(1, 299))]
+    shares = [f"{n % 40} %" for n in range(300)]
+    columns, labels = {"price": prices, "share": shares}, [0, 1] * 150
+    frame = pa.table(columns) if kind == "arrow" else pytest.importorskip(kind).DataFrame(columns)
+    with pytest.warns(UserWarning, match="convert them to numbers") as caught:
+        OnlineLearner().learn(frame, labels)
+    messages = [str(warning.message) for warning in caught]
+    assert len(messages) == 2
+    for name, message in zip(columns, messages, strict=True):
+        assert f"column {name!r} has numbers with separators or signs" in message
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("kind", ["date32", "timestamp[us]", "timestamp[us, tz=UTC]"])
+def test_a_dictionary_of_dates_holds_categories_everywhere(tmp_path: Path, kind: str) -> None:
+    days = pa.array([dt.date(2024, 5, 17), dt.date(2024, 5, 18), None] * 10)
+    zone = {"tz": "UTC"} if "UTC" in kind else {}
+    dates = days if kind == "date32" else days.cast(pa.timestamp("us", **zone))
+    table = pa.table({"when": dates.dictionary_encode(), "label": [0, 1, 1] * 10})
+    parquet.write_table(table, tmp_path / "d.parquet")
+    with pa.ipc.new_file(tmp_path / "d.arrow", table.schema) as writer:
+        writer.write_table(table)
+    learners = [OnlineLearner(), OnlineLearner(), OnlineLearner()]
+    learners[0].learn_stream(tmp_path / "d.parquet")
+    learners[1].learn_stream(tmp_path / "d.arrow")
+    learners[2].learn(table.select(["when"]), table["label"].to_pylist())
+    first = learners[0].features()
+    assert [name[:15] for name in first] == ["when=2024-05-17", "when=2024-05-18"]
+    assert [learner.features() for learner in learners] == [first] * 3

@@ -163,6 +163,8 @@ def test_mappings_with_a_gap_and_a_mistake() -> None:
     for bad, message in (
         ({"a": float("inf")}, "feature 'a': inf"),
         ({"a": [1.0]}, "feature 'a': expected a number"),
+        ({"a": 10**400}, "feature 'a': 10{79}... is too large: at most "),
+        ({"a": -(10**5000)}, "feature 'a': <int> is too large: at most "),
         ({1.5: 1.0}, "a string or an integer, got float"),
         ([1.0], "a row must be a mapping"),
     ):

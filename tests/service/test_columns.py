@@ -165,7 +165,9 @@ def test_what_is_acknowledged_is_learned_whatever_the_types_of_columns(tmp_path,
         assert learn(d=[1.0] * 6, y=["no label"] * 6).status_code == 400
         with monkeypatch.context() as full:  # an event that is not written has no types
             full.setattr(
-                engine.database, "append", lambda *_: (_ for _ in ()).throw(StoreError("no"))
+                engine.database,
+                "append",
+                lambda *_: (_ for _ in ()).throw(StoreError(tmp_path, "no")),
             )
             assert learn(d=[1.0] * 6).status_code == 503
         assert learn(d=["a"] * 6, c=["2024-01-02"] * 6).status_code == 200

@@ -51,7 +51,7 @@ def test_a_full_disk_is_answered_with_503_and_nothing_is_lost(small_disk):
                 acknowledged += [row["id"] for row in rows]
                 continue
             assert answer.status_code == 503
-            assert "No space left" in answer.json()["error"]
+            assert answer.json()["error"] == f"{NAME}.db cannot be written: No space left on device"
             assert int(answer.headers["retry-after"]) >= 1
             refused += 1
         assert refused
@@ -59,11 +59,13 @@ def test_a_full_disk_is_answered_with_503_and_nothing_is_lost(small_disk):
         assert httpx.post(learn.replace("/learn", "/predict"), json={"x": {"f0": 1.0}}).is_success
         snapshot = httpx.post(learn.replace("/learn", "/snapshot"))
         assert snapshot.status_code in (200, 503)
+        assert str(small_disk) not in snapshot.text + httpx.get(f"{process.url}readyz").text
         filler.unlink()
         rows = drawn(200, 99, "after-")
         assert httpx.post(learn, content=lines(rows), headers=HEADERS).status_code == 200
         acknowledged += [row["id"] for row in rows]
         assert httpx.get(f"{process.url}readyz").status_code == 200
+    assert f"{small_disk}/models/{NAME}.db cannot be written" in process.errors
     assert logged(small_disk / "models")[3] == acknowledged
     with served(*data):
         pass

@@ -222,7 +222,7 @@ def test_a_full_disk_acknowledges_nothing_and_recovers(tmp_path):
     append = engine.database.append
 
     def full(*_):
-        raise StoreError("No space left")
+        raise StoreError(tmp_path / "clicks.db", " cannot be written: No space left")
 
     engine.database.append = full
     for _ in range(3):

@@ -1,7 +1,9 @@
 """Processes that only read: they follow the log and have the bits of the process that writes."""
 
 import json
+import subprocess
 import time
+from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -33,6 +35,22 @@ def follow(folder, engine):
     follower.wait_ready(20)
     wait_for(lambda: caught_up(follower, engine))
     return follower
+
+
+@contextmanager
+def read_only(folder, mounted):
+    """Mount a folder a second time, where nothing can be written."""
+    commands = (
+        ["mount", "--bind", str(folder), str(mounted)],
+        ["mount", "-o", "remount,ro,bind", str(mounted)],
+    )
+    try:
+        for command in commands:
+            if subprocess.run(command, capture_output=True).returncode:  # noqa: PLW1510
+                pytest.skip("mounting a folder is not allowed here")
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(mounted)], capture_output=True)  # noqa: PLW1510
 
 
 def caught_up(follower, engine):
@@ -84,7 +102,7 @@ def test_a_follower_that_is_too_late_begins_with_the_newest_snapshot(tmp_path):
     engine = make(tmp_path, settings=Settings(keep_bytes=0, remembered=0))
     engine.learn(to_learn(drawn(50))).result()
     follower = follow(tmp_path, engine)
-    follower.database.read = lambda start: (_ for _ in ()).throw(StoreError("no longer there"))
+    follower.database.read = lambda start: (_ for _ in ()).throw(StoreError(tmp_path, " no more"))
     for turn in range(1, 10):
         rows = [{k: row[k] for k in ("x", "y")} for row in drawn(50, turn)]
         engine.learn(to_learn(rows)).result()
@@ -177,6 +195,40 @@ def test_two_processes_follow_a_third(tmp_path):
             wait_for(lambda: answer(first) == answer(second) == answer(writer))
     for process in (first, second):
         assert all("message" in json.loads(line) for line in process.errors.splitlines())
+
+
+def test_a_follower_starts_on_a_read_only_mount(tmp_path):
+    written, mounted = tmp_path / "written", tmp_path / "mounted"
+    mounted.mkdir()
+    service = Service(written)
+    service.start()
+    engine = service.create(NAME, new_model(), "test")
+    engine.learn(to_learn(drawn(50))).result()
+    with read_only(written, mounted):
+        for open_files in (True, False):  # SQLite removes its log when the writer closes
+            if not open_files:
+                service.close()
+            follower = Service(mounted, follow=True)
+            follower.start(wait=True)
+            seen = follower.engines[NAME]
+            wait_for(lambda seen=seen: seen.events == 50 or seen.versions[1].next == 51)
+            assert seen.problem is None
+            assert follower.tokens.all() == []
+            follower.close()
+
+
+def test_a_follower_changes_no_file_with_tokens(tmp_path):
+    Service(tmp_path).close()
+    path = tmp_path / "tokens.db"
+    path.chmod(0o640)
+    (tmp_path / "models").rmdir()
+    before = path.stat()
+    follower = Service(tmp_path, follow=True)
+    follower.start()
+    follower.close()
+    now = path.stat()
+    assert (now.st_mode, now.st_ctime_ns) == (before.st_mode, before.st_ctime_ns)
+    assert [file.name for file in tmp_path.iterdir()] == ["tokens.db"]
 
 
 def test_what_was_never_a_model_is_forgotten(tmp_path):

@@ -126,7 +126,7 @@ def test_a_row_that_waits_stays_if_another_one_of_its_id_cannot_be_written(tmp_p
     append = engine.database.append
 
     def full(*_):
-        raise StoreError("No space left")
+        raise StoreError(tmp_path, "No space left")
 
     engine.database.append = full
     _, stored = engine.predict(to_predict([{"id": "a", "x": {"f0": 2.0}}] * 2))
@@ -135,4 +135,25 @@ def test_a_row_that_waits_stays_if_another_one_of_its_id_cannot_be_written(tmp_p
     engine.database.append = append
     assert engine.waiting.peek("a").x == b'{"f0":1.0}'
     assert engine.label([LabelRow("a", 1)]).result().learned == 1
+    engine.close()
+
+
+def test_a_row_whose_label_cannot_be_written_expires_in_its_order(tmp_path):
+    engine = make(tmp_path)
+    for name in "abc":
+        engine.predict(to_predict([{"id": name, "x": {"f0": 1.0}}]))[1].result()
+    append = engine.database.append
+
+    def full(*_):
+        raise StoreError(tmp_path, ": No space left")
+
+    engine.database.append = full
+    with pytest.raises(UnavailableError, match="No space left"):
+        engine.label([LabelRow(name, 1) for name in "ba"]).result()
+    engine.database.append = append
+    waiting = engine.waiting
+    for name, later in (("a", "b"), ("b", "c")):
+        waiting.expire(waiting.peek(later).time + waiting.seconds)
+        assert name not in waiting
+        assert later in waiting
     engine.close()

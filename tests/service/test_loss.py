@@ -5,7 +5,7 @@ import shutil
 import pytest
 from helpers_service import NAME, drawn, to_learn
 
-from sonline.errors import SonlineError
+from sonline.errors import ParameterError, SonlineError
 from sonline.service.database import Database
 from sonline.service.records import StoreError
 from sonline.service.service import ConflictError, Service
@@ -124,3 +124,9 @@ def test_a_damaged_database_is_named(folders):
         path.write_bytes(b"this is no database" * 100)
     with pytest.raises(SonlineError, match=r"\.db"):
         Service(data).start()
+
+
+def test_the_loss_of_what_is_not_there_is_refused(folders):
+    data, _ = folders
+    with pytest.raises(ParameterError, match=rf"--accept-loss other.* no such model.*{NAME}"):
+        Service(data, accept_loss=["other"]).start()

@@ -122,12 +122,12 @@ def test_a_model_whose_events_cannot_be_read_is_not_ready(tmp_path, monkeypatch)
     service.close()
 
     def unreadable(*_):
-        raise StoreError("no")
+        raise StoreError(tmp_path / "m.db", ": no")
 
     monkeypatch.setattr(engine.Database, "read", unreadable)
     again = Service(tmp_path)
     again.start()
-    with pytest.raises(Exception, match="StoreError: no"):
+    with pytest.raises(Exception, match=r"StoreError: m\.db: no"):
         again.engine("m").wait_ready(5)
     assert not again.ready
     again.close()

@@ -4,9 +4,11 @@ import time
 
 import numpy as np
 import pytest
-from helpers_service import make
+from helpers_service import NAME, make
+from starlette.testclient import TestClient
 
 from sonline.model import LearnResult
+from sonline.service import create_app
 from sonline.service.monitor import WINDOW, Monitor
 from sonline.service.service import Watched
 from sonline.service.versions import new_model
@@ -54,3 +56,19 @@ def test_samples_are_in_order_if_the_clock_is_set_back(tmp_path, monkeypatch):
     engine.close()
     assert first <= second < first + 60
     assert first == pytest.approx(samples.started, abs=60)
+
+
+def test_reading_the_figures_changes_nothing_that_is_shown(tmp_path):
+    with TestClient(
+        create_app(tmp_path, tokens_required=False), base_url="http://localhost"
+    ) as client:
+        client.app.service.sample = lambda: None  # which is called each second
+        client.post("/v1/models", json={"name": NAME})
+        client.post(f"/v1/models/{NAME}/learn", json={"x": {"a": 1.0}, "y": 1})
+        history = client.app.service.watched[NAME].history
+        before = [*history]
+        for _ in range(3):
+            now = client.get(f"/v1/models/{NAME}/stats").json()["now"]
+            assert now["events"] <= 1
+            assert now["rate"] >= 0
+        assert [*history] == before

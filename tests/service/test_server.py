@@ -186,6 +186,8 @@ def test_a_damaged_file_stops_the_start(tmp_path):
     assert code == 1
     assert f"{path}: damaged (event " in errors
     assert f"--accept-loss {NAME}" in errors
+    code, _, errors = run("serve", "--data", str(tmp_path), "--follow", "--accept-loss", NAME)
+    assert (code, "with none of" in errors) == (2, True)
     with served("--data", str(tmp_path), "--accept-loss", NAME) as process:
         described = httpx.get(f"{process.url}v1/models/{NAME}").json()
         assert described["versions"]["1"]["learned"] == 60  # the snapshot has learned them

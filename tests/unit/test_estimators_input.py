@@ -259,3 +259,20 @@ class TestBadInput:
 def test_no_rows_are_an_error_that_says_so(labels):
     with pytest.raises(ValueError, match="0 sample"):
         SONClassifier().fit(np.zeros((0, 4)), labels)
+
+
+@pytest.mark.parametrize("kind", [SONClassifier, SONRegressor])
+@pytest.mark.parametrize("convert", [np.asarray, np.ndarray.tolist, sp.csr_array, sp.coo_matrix])
+def test_a_gap_in_an_array_is_named_with_what_to_do(kind, convert):
+    X, y = problem(2)
+    X[[5, 7], [2, 0]] = np.nan
+    how = r"^X, row 5: column 2 is NaN; .*data frame with named columns.*missing='absent'"
+    for learn in (kind().fit, kind().partial_fit):
+        with pytest.raises(InvalidInputError, match=how) as caught:
+            learn(convert(X), y)
+        assert (caught.value.row, caught.value.field) == (5, 2)
+    frame = pd.DataFrame(X, columns=[f"c{number}" for number in range(X.shape[1])])
+    kind(missing="absent").fit(frame, y)
+    X[5, 2] = X[7, 0] = 0.0
+    with pytest.raises(ValueError, match="y contains NaN"):
+        SONRegressor().fit(X, np.where(np.arange(y.size) == 3, np.nan, y))

@@ -96,8 +96,10 @@ def serve(
 
     if data is None and not demo:
         raise ParameterError("--data is missing: the folder for models and logs (or try --demo)")
-    if follow and (demo or model or data is None):
-        raise ParameterError("--follow needs --data and goes with neither --demo nor --model")
+    if follow and (demo or model or accept_loss or data is None):
+        raise ParameterError(
+            "--follow needs --data, and goes with none of --demo, --model and --accept-loss"
+        )
     if (tls_certificate is None) != (tls_key is None):
         raise ParameterError("--tls-certificate and --tls-key go together")
     files = {}

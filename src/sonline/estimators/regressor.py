@@ -17,10 +17,10 @@ from sonline.estimators.rows import (
     beyond_all_floats,
     by_name,
     checked_rows,
+    clear_errors,
     is_named,
     more_rows,
     refuse_rows,
-    text_without_names,
 )
 from sonline.model import Model
 from sonline.parameters import REGRESSION_LOSSES
@@ -128,7 +128,7 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
             return checked_rows(self, X, reset), _numbers(y)
         refuse_rows(X)
         numbers = y if y is None else _numbers(y)
-        with beyond_all_floats(), text_without_names(X):
+        with beyond_all_floats(), clear_errors(X):
             rows, labels = validate_data(
                 self, X, numbers, reset=reset, y_numeric=True, ensure_min_samples=least, **CHECKS
             )

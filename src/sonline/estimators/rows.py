@@ -46,7 +46,7 @@ def checked_rows(estimator: Any, X: Any, reset: bool, least: int = 1) -> Rows:
             validate_data(estimator, X, reset=reset, skip_check_array=True)
         return X
     refuse_rows(X)
-    with beyond_all_floats(), text_without_names(X):
+    with beyond_all_floats(), clear_errors(X):
         rows = validate_data(estimator, X, reset=reset, ensure_min_samples=least, **CHECKS)
     return by_name(estimator, rows)
 
@@ -63,15 +63,36 @@ def beyond_all_floats() -> Iterator[None]:
 
 
 @contextmanager
-def text_without_names(X: Any) -> Iterator[None]:
-    """Turn scikit-learn's error about text that is no number into one that says what to do."""
+def clear_errors(X: Any) -> Iterator[None]:
+    """Turn scikit-learn's errors about text and missing values into some that say what to do."""
     try:
         yield
+    except InvalidInputError:
+        raise
     except ValueError as error:
-        word = None if isinstance(error, InvalidInputError) or sp.issparse(X) else first_word(X)
-        if word is None:
-            raise
-        raise text_error(word) from error
+        word = None if sp.issparse(X) else first_word(X)
+        if word is not None:
+            raise text_error(word) from error
+        if "X contains NaN" in str(error):
+            row, column = _first_gap(X)
+            raise InvalidInputError(
+                f"column {column} is NaN; fill it, or pass a data frame with named columns, where "
+                "missing values count as 0 (missing='absent') or have features (missing='mark')",
+                argument="X",
+                row=row,
+                field=column,
+            ) from error
+        raise
+
+
+def _first_gap(X: Any) -> tuple[int, int]:
+    """Return row and column of the first NaN."""
+    if sp.issparse(X):
+        cells: Any = sp.coo_array(X)  # type: ignore[call-overload]  # of any kind
+        gaps = np.isnan(cells.data)
+        return min(zip(cells.row[gaps].tolist(), cells.col[gaps].tolist(), strict=True))
+    row, column = np.argwhere(np.isnan(np.asarray(X, np.float64)))[0].tolist()
+    return row, column
 
 
 def refuse_rows(X: Any) -> None:

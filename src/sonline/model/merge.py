@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from sonline.errors import DivergenceError, InvalidInputError
+from sonline.errors import DivergenceError, InvalidInputError, as_option
 from sonline.labels import ClassTable
 from sonline.merging import (
     State,
@@ -109,7 +109,7 @@ def _without_core(models: Sequence[M], start: M | None, table: ClassTable | None
                 kinds = f"{PLURALS[columns[name]]} in some partitions and {PLURALS[kind]} in others"
                 raise InvalidInputError(
                     f"column {name!r} holds {kinds}; convert it to one of them, or name it with "
-                    f"--text {name}"
+                    f"{as_option('text', name)}"
                 )
     merged.reading = replace(first.reading, columns=columns)
     merged.face = dict(first.face)

@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sonline.errors import InvalidInputError, shown
+from sonline.errors import InvalidInputError, as_option, shown
 from sonline.labels import token_of
+from sonline.rows.amounts import Looks
 from sonline.rows.checks import Reason, Reasons, is_missing
 from sonline.rows.dates import (
     are_dates,
@@ -32,6 +33,7 @@ _WARNING_SHARE = 0.01  # of missing values in a column
 _OUTLIER = 2  # standard deviations from 0, where a 0 would be an outlier
 _UNIQUE_ROWS, _UNIQUE_SHARE = 100, 0.9  # from so many rows, this share of texts is odd
 _SAMPLED_DATES = 100  # texts that decide whether a column holds dates
+_SAMPLED_AMOUNTS = 5000  # rows whose texts decide whether a column holds amounts
 _SAMPLED_VALUES = 8  # values of a column of numbers that may be words of the model
 PLURALS = {"text": "text", "number": "numbers", "date": "dates"}
 
@@ -205,21 +207,21 @@ def _arrow_column(name: str, column: Any) -> Column:
 def arrow_column(name: str, column: Any, as_text: bool = False) -> Column | None:
     """Return a column of Arrow; None if it has neither numbers nor text.
 
-    Numbers are words if ``as_text``, and in a dictionary, which is a column of categories.
+    Numbers and dates are words if ``as_text``, and in a dictionary: a column of categories.
     """
     arrow = sys.modules["pyarrow"]
     types, kind = arrow.types, column.type
+    if types.is_dictionary(kind):
+        as_text = True
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        kind = kind.value_type
+        column = _decoded(column, kind)
     if types.is_date(kind) or types.is_timestamp(kind):
         moments = column.cast(arrow.timestamp("us"), safe=False)
         if as_text:
             return arrow_column(name, column.cast(arrow.string()), as_text)
         stamps = moments.cast("int64").fill_null(0).to_numpy(zero_copy_only=False)
         return _dates(name, stamps, moments.is_null().to_numpy(zero_copy_only=False))
-    if types.is_dictionary(kind):
-        as_text = True
-    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
-        kind = kind.value_type
-        column = _decoded(column, kind)
     if str(kind) == "string_view":  # pyarrow 15 has no test for it
         kind = arrow.large_string()
         column = column.cast(kind)
@@ -364,11 +366,29 @@ def warn_about_gaps(columns: Sequence[Column], where: str = "X", stacklevel: int
         )
 
 
-def warn_about_unique(columns: Sequence[Column]) -> None:
-    """Warn about columns of a frame with another text in nearly every row."""
+def amount_of(column: Column) -> str | None:
+    """Return a text of a column of amounts, such as 12 %; None if it holds other texts."""
+    if column.codes is None or column.categories:
+        return None
+    codes = np.unique(column.codes[:_SAMPLED_AMOUNTS]).tolist()
+    return Looks.of({column.words[code].strip() for code in codes if code >= 0}).amount
+
+
+def warn_about_texts(columns: Sequence[Column]) -> None:
+    """Warn about columns of a frame with amounts, or with another text in nearly every row."""
     for column in columns:
-        if column.codes is not None and not column.categories:
-            warn_if_unique(column.name, len(column.words), len(column), "X", stacklevel=6)
+        if column.codes is None or column.categories:
+            continue
+        amount = amount_of(column)
+        if amount is not None:
+            warnings.warn(
+                f"X: column {column.name!r} has numbers with separators or signs ({amount!r}), "
+                "each of which becomes a category: convert them to numbers, or the column to "
+                "categories (categorical, dictionary)",
+                stacklevel=6,
+            )
+        else:
+            warn_if_unique(column.name, len(column.words), len(column), "X", stacklevel=7)
 
 
 def warn_if_unique(name: str, values: int, rows: int, where: str, stacklevel: int = 2) -> None:
@@ -378,7 +398,8 @@ def warn_if_unique(name: str, values: int, rows: int, where: str, stacklevel: in
     advice = (
         "leave it out, or split it into words (CountVectorizer)"
         if where == "X"
-        else f"leave it out (--ignore {name}), or split it into words (--ngrams {name}:1)"
+        else f"leave it out with {as_option('ignore', name)}, or split it into words with "
+        f"{as_option('ngrams', f'{name}:1')}"
     )
     warnings.warn(
         f"{where}: column {name!r} has another text in nearly every row ({values:,} in {rows:,} "

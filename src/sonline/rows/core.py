@@ -34,7 +34,7 @@ from sonline.rows.columns import (
     names_of,
     refuse_same_features,
     warn_about_gaps,
-    warn_about_unique,
+    warn_about_texts,
     with_dates,
 )
 
@@ -194,7 +194,7 @@ def rows_of(
     no_dates.raise_first()
     new = check_types(columns, known_keys_of, types)
     if training:
-        warn_about_unique([column for column in columns if column.name in new])
+        warn_about_texts([column for column in columns if column.name in new])
     columns = date_parts(columns)
     if training and missing == "absent":
         warn_about_gaps(columns)

@@ -32,7 +32,7 @@ from sonline.service.outcomes import (
     UnknownIdError,
 )
 from sonline.service.pending import PendingRow, Remembered, Waiting
-from sonline.service.records import AS_ARROW, AS_LINES, KEEP, LEARN, Record
+from sonline.service.records import AS_ARROW, AS_LINES, KEEP, LEARN, Record, brief
 from sonline.service.settings import Settings
 
 _ROWS_IN_A_LOOP = 8  # checked one by one, which is faster for a few
@@ -400,23 +400,26 @@ class Admission:
         with self.gate:
             group += self.queue
             self.queue.clear()
+            returned: dict[str, PendingRow] = {}
             for ticket in reversed(group):
                 for name in ticket.added:
                     self.remembered.discard(name)
                 for name in ticket.stored:
                     self.waiting.forget(name)
-                for name, row in ticket.taken:
-                    self.waiting.give_back(name, row)
+                    returned.pop(name, None)
+                returned.update(ticket.taken)
                 if ticket.record is not None:
                     self.held -= ticket.record.count
                     self._held_bytes -= ticket.size
+            if returned:
+                self.waiting.give_back(returned.items())
             self._checked_labels.table = group[0].table
             first = next((one.reading for one in group if one.reading is not None), None)
             if first is not None:
                 self._set_reading(first)
             self.next = next_
         for ticket in group:
-            ticket.promise.set_exception(UnavailableError(str(error)))
+            ticket.promise.set_exception(UnavailableError(brief(error)))
 
     # -- replaying -------------------------------------------------------------------------------
 

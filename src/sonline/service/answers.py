@@ -16,6 +16,7 @@ from sonline.service.follower import ReadOnlyError
 from sonline.service.metrics import Metrics
 from sonline.service.outcomes import BusyError, Promise, Result, UnavailableError, UnknownIdError
 from sonline.service.reading import DisconnectError
+from sonline.service.records import brief
 from sonline.service.security import DeniedError, Guard
 from sonline.service.service import ConflictError, UnknownModelError
 
@@ -132,7 +133,7 @@ def refusal(error: SonlineError) -> Reply:
         status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 503)
         retry = 1.0 if status in (429, 503) else None
     # Python counts rows from 0, files and users from 1.
-    message, where = str(error), {}
+    message, where = brief(error), {}
     if isinstance(error, InvalidInputError) and error.row is not None:
         message, where = error.numbered(1), {"row": error.row + 1, "field": error.field}
     headers = {} if retry is None else {"retry-after": f"{max(1, round(retry))}"}

@@ -113,7 +113,7 @@ class Database(DatabaseView):
         for other in (path, path.with_suffix(""), path.with_suffix(".end")):
             if other.exists():
                 raise StoreError(
-                    f"{other} is there; restart the service to use it, or move it away"
+                    other, " is there", "restart the service to use it, or move it away"
                 )
         database = cls(path)
         database.about = About(secrets.token_hex(8), time.time())
@@ -238,7 +238,7 @@ class Database(DatabaseView):
             reason = f"{error.strerror}" if isinstance(error, OSError) else f"{error}"
             if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
                 reason = "No space left on device"
-            raise StoreError(f"{self.path} cannot be {action}: {reason}") from error
+            raise StoreError(self.path, f" cannot be {action}: {reason}") from error
 
     # -- events ----------------------------------------------------------------------------------
 

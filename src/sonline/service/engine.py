@@ -13,6 +13,7 @@ the events on disk alone: after a kill, the service has the same models, bit for
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -29,13 +30,14 @@ from sonline.service.gathering import Gathering
 from sonline.service.outcomes import Outcome, Promise, UnavailableError
 from sonline.service.pending import Waiting
 from sonline.service.pool import LEARNERS, SAVERS, WRITERS
-from sonline.service.records import AS_ARROW, CHAMPION, SHADOW, StoreError, Version
+from sonline.service.records import AS_ARROW, CHAMPION, SHADOW, StoreError, Version, brief
 from sonline.service.replay import learn_records
 from sonline.service.settings import Settings
 from sonline.service.versions import Answer, Live, Part, check_alike, check_servable, packed
 
 _GATHER_SECONDS = 0.03  # that a few events wait for others: learning them together is cheaper
 _GATHERED_EVENTS = 256
+log = logging.getLogger("sonline.service")
 
 
 class Engine:
@@ -95,7 +97,7 @@ class Engine:
             live, keep_from = Live.load(info, database)
             self.versions[info.version] = live
             if live.next < database.about.first:
-                raise StoreError(f"{database.path}: events from {live.next} on are no longer there")
+                raise StoreError(database.path, f": events from {live.next} on are no longer there")
             froms += [live.next, keep_from]
             if info.role == CHAMPION:
                 self.champion = info.version
@@ -227,7 +229,8 @@ class Engine:
                     self.groups += 1
             except BaseException as error:  # noqa: BLE001 - the clients wait for an answer
                 if isinstance(error, StoreError):
-                    self._write_error = str(error)
+                    self._write_error = brief(error)
+                    self._log("events not written", error)
                 else:
                     self._fail(error)
                 self.admission.withdraw(group, self.database.next, error)
@@ -294,11 +297,16 @@ class Engine:
 
     def _fail(self, error: BaseException) -> None:
         """Stop admitting events."""
+        self._log("model stopped", error)
         with self._gate:
-            self.failure = self.admission.closed = f"{type(error).__name__}: {error}"
+            self.failure = self.admission.closed = f"{type(error).__name__}: {brief(error)}"
             self._learning = False
             self._written.clear()
             self._changed.notify_all()
+
+    def _log(self, what: str, error: BaseException) -> None:
+        """Log an error with the path of its file, which is not for clients."""
+        log.error(what, extra={"facts": {"model": self.name, "reason": str(error)}})
 
     def _learn(self, tickets: list[Ticket]) -> None:
         parts: list[Part] = []
@@ -381,7 +389,8 @@ class Engine:
                     self.database.put_snapshot(version, next_, min(first, next_), data)
                 self._remove_old_events()
             except Exception as error:  # noqa: BLE001 - the clients wait for an answer
-                self._save_error = str(error)
+                self._save_error = brief(error)
+                self._log("snapshot not written", error)
             for promise in requests:
                 if self._save_error is None:
                     promise.set_result(last)

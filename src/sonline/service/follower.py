@@ -7,6 +7,7 @@ writer, bit for bit, after at most `POLL` seconds and the time it takes to learn
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from sonline.service.bodies import Rows
 from sonline.service.outcomes import Outcome, Promise, UnavailableError
 from sonline.service.pending import Waiting
 from sonline.service.pool import LEARNERS
-from sonline.service.records import CHAMPION, KEEP, Record
+from sonline.service.records import CHAMPION, KEEP, Record, brief
 from sonline.service.replay import learn_records
 from sonline.service.versions import Answer, Live
 from sonline.service.view import DatabaseView
@@ -25,6 +26,7 @@ from sonline.service.view import DatabaseView
 POLL = 0.02  # seconds between looks at a file that has changed within `_ACTIVE` seconds
 _ACTIVE = 10.0
 _CHECK = 0.5  # seconds between looks at other files, and at the lists of versions
+log = logging.getLogger("sonline.service")
 
 
 class ReadOnlyError(SonlineError):
@@ -104,7 +106,11 @@ class Follower:
         except Exception as error:  # noqa: BLE001 - readiness says so
             # Start again from the newest snapshots: events may have been removed from the file.
             known = isinstance(error, (SonlineError, OSError))
-            self.failure = str(error) if known else repr(error)
+            failure = brief(error) if known else repr(error)
+            if failure != self.failure:
+                facts = {"model": self.name, "reason": str(error) if known else repr(error)}
+                log.warning("events not followed", extra={"facts": facts})
+            self.failure = failure
             self.database = DatabaseView(self.database.path)
             self._next, self._checked, delay = 0, 0.0, _CHECK
         else:

@@ -133,7 +133,7 @@ class ModelHandlers:
         """Return the figures of the page, once."""
         watched = self._service.watched[self._service.engine(request.parameters["name"]).name]
         inside = await asyncio.to_thread(watched.look) if watched.engine.ready else {}
-        return as_json({"now": watched.sample(), "inside": inside})
+        return as_json({"now": watched.state(), "inside": inside})
 
     async def events(self, request: Request) -> Reply:
         """Send samples to the page every second."""

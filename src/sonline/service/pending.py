@@ -11,6 +11,7 @@ have been deleted.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 
 import msgspec
 
@@ -71,7 +72,7 @@ class Waiting:
 
     def keep(self, name: str, row: PendingRow) -> PendingRow | None:
         """Keep a row, and remove the oldest beyond the limits; return the row that it replaces."""
-        replaced = self.give_back(name, row)
+        replaced = self._put(name, row)
         self.expire(row.time)
         while self.bytes > self.limit:
             self.forget(next(iter(self._rows)))
@@ -87,8 +88,13 @@ class Waiting:
         self.expire(now)
         return self.forget(name)
 
-    def give_back(self, name: str, row: PendingRow) -> PendingRow | None:
-        """Keep a row again whose label could not be written; return the row that it replaces."""
+    def give_back(self, rows: Iterable[tuple[str, PendingRow]]) -> None:
+        """Keep rows again whose labels could not be written, in their places."""
+        for name, row in rows:
+            self._put(name, row)
+        self._rows = OrderedDict(sorted(self._rows.items(), key=lambda pair: pair[1].seq))
+
+    def _put(self, name: str, row: PendingRow) -> PendingRow | None:
         replaced = self.forget(name)
         self._rows[name] = row
         self.bytes += row.size

@@ -22,7 +22,37 @@ _END = struct.Struct("<16sQ")
 
 
 class StoreError(SonlineError):
-    """A file of the service is damaged or lost, or cannot be read or written."""
+    """A file of the service is damaged or lost, or cannot be read or written.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    why : str
+        What is wrong, after the path.
+    advice : str, optional
+        What to do.
+
+    Examples
+    --------
+    >>> error = StoreError(Path("data/models/clicks.db"), " is missing", "restore it")
+    >>> print(error)
+    data/models/clicks.db is missing; restore it
+    >>> error.brief
+    'clicks.db is missing'
+    """
+
+    def __init__(self, path: Path, why: str, advice: str = "") -> None:
+        super().__init__(path, why, advice)
+
+    def __str__(self) -> str:
+        path, why, advice = self.args
+        return f"{path}{why}; {advice}" if advice else f"{path}{why}"
+
+    @property
+    def brief(self) -> str:
+        """The message for clients, which names no folder."""
+        return f"{self.args[0].name}{self.args[1]}"
 
 
 class DamagedError(StoreError):
@@ -92,6 +122,15 @@ def check_name(name: str) -> str:
             f"digit; got {name[:80]!r}"
         )
     return name
+
+
+def brief(error: BaseException) -> str:
+    """Return why something failed, for clients: without folders, which are for the log."""
+    if isinstance(error, StoreError):
+        return error.brief
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error)
 
 
 class End:

@@ -17,9 +17,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from sonline.errors import InvalidInputError, SonlineError
+from sonline.errors import InvalidInputError, ParameterError, SonlineError
 from sonline.model import Model
 from sonline.model.pictures import as_data
+from sonline.parameters import CURVED
 from sonline.rows import Floats
 from sonline.service import tokens
 from sonline.service.clock import Clock
@@ -34,6 +35,7 @@ from sonline.service.view import DatabaseView
 HISTORY = 600  # samples that a page shows when it is opened, one a second
 MOST_FEATURES = 20_000  # weights of larger models are not shown: reading so many takes 5 ms
 _MOVED = 12  # weights that are shown
+_RATE_SECONDS = 0.5  # that are needed to measure a rate
 _CURVES = 8  # columns that are shown as curves
 _READ_ONLY = "this process only predicts (--follow); send this request to the one that writes"
 log = logging.getLogger("sonline.service")
@@ -95,11 +97,14 @@ class Service:
         self._started = self._closed = False
         if follow and not (folder / tokens.FILE).is_file():
             raise InvalidInputError(f"{folder}: there is no service to follow")
-        self._models.mkdir(parents=True, exist_ok=True)
-        self._lock = None if follow else self._locked(folder)
+        self._lock: int | None = None
+        if not follow:
+            self._models.mkdir(parents=True, exist_ok=True)
+            self._lock = self._locked(folder)
         try:
-            self._check_tokens()
-            self.tokens = tokens.Tokens(folder)
+            if not follow:
+                self._check_tokens()
+            self.tokens = tokens.Tokens(folder, read_only=follow)
         except BaseException:
             self._unlock()
             raise
@@ -128,8 +133,10 @@ class Service:
         used = any(self._models.iterdir()) and tokens.FILE not in self._accept_loss
         if used and not path.is_file():
             raise StoreError(
-                f"{path} is missing: restore it from a copy, create new tokens with 'sonline token "
-                f"add --data {self.folder}', or start once with --accept-loss {tokens.FILE}"
+                path,
+                " is missing",
+                "restore it from a copy, create new tokens with 'sonline token add --data "
+                f"{self.folder}', or start once with --accept-loss {tokens.FILE}",
             )
 
     def start(self, wait: bool = False) -> None:
@@ -140,7 +147,9 @@ class Service:
         if self.follow:
             self.refresh()
         else:
-            for name in self._names():
+            names = self._names()
+            self._check_accepted(names)
+            for name in names:
                 self._open(self._models / f"{name}.db")
         if wait:
             for engine in self.engines.values():
@@ -151,10 +160,20 @@ class Service:
         paths = sorted(self._models.iterdir())
         for path in paths:
             if path.is_dir():
-                raise StoreError(f"{path} is a folder of another version of sonline; move it away")
+                raise StoreError(path, " is a folder of another version of sonline", "move it away")
             if path.suffix.startswith(".new"):  # its creation was interrupted
                 path.unlink()
         return sorted({path.stem for path in paths if path.suffix in (".db", ".end")})
+
+    def _check_accepted(self, names: list[str]) -> None:
+        """Refuse to accept the loss of what is not there: it may be a typing error."""
+        for name in self._accept_loss:
+            if name not in {*names, tokens.FILE}:
+                some = ", ".join(names[:10]) + ", ..." * (len(names) > 10)
+                raise ParameterError(
+                    f"--accept-loss {name[:80]}: {self._models} has no such model; "
+                    f"it has {some or 'none'}"
+                )
 
     def _open(self, path: Path) -> None:
         """Check the file of a model, and start its engine."""
@@ -269,7 +288,7 @@ def _members(model: Model) -> list[list[Any]]:
         names.append(f"alpha {alpha:g}, {rows}{'' if use == 'both' else f' ({use})'}")
     diagonal = [f"alpha {alpha:g}, per feature" for alpha in model.parameters.diagonal]
     if len(shares[0]) > len(names) + len(diagonal):
-        names.append("curves")
+        names += [f"alpha {alpha:g}, curves" for alpha, *_ in CURVED]
     names += diagonal
     names = names[len(names) - len(shares[0]) :]  # wide rows of several classes have no sketch
     return [list(member) for member in zip(names, *shares, strict=True)]
@@ -286,7 +305,8 @@ class Watched:
         self.pages = 0  # that are open
         self._clock = Clock()
         self.started = self._clock.now()
-        self._before: tuple[float, int] | None = None
+        # When the last sample was taken, the events until then, and their rate.
+        self._before = time.monotonic(), engine.events, 0.0
         self._weights: tuple[int, Floats] = (0, np.zeros(0))
         self._seen: tuple[float, dict[str, Any]] = (0.0, {})
         self._looking = threading.Lock()
@@ -303,12 +323,19 @@ class Watched:
 
     def sample(self) -> dict[str, Any]:
         """Return the current state, and add it to the history."""
-        engine, now = self.engine, time.monotonic()
+        state = self.state()
+        self._before = time.monotonic(), state["events"], state["rate"]
+        self.history.append(msgspec.json.encode(state))
+        return state
+
+    def state(self) -> dict[str, Any]:
+        """Return the current state; its rate is that since the last sample."""
+        engine = self.engine
         events = engine.events
-        rate = 0.0
-        if self._before is not None and now > self._before[0]:
-            rate = (events - self._before[1]) / (now - self._before[0])
-        self._before = now, events
+        sampled, events_before, rate = self._before
+        seconds = time.monotonic() - sampled
+        if seconds >= _RATE_SECONDS:
+            rate = (events - events_before) / seconds
         state: dict[str, Any] = {
             "time": self._clock.now(),  # the charts need times in order
             "ready": engine.ready,
@@ -325,7 +352,6 @@ class Watched:
         }
         state["p50"], state["p99"] = _quantiles(self.latencies, 1e3)
         state["delay50"], state["delay99"] = _quantiles(self.delays, 1.0)
-        self.history.append(msgspec.json.encode(state))
         return state
 
     def look(self) -> dict[str, Any]:

@@ -49,36 +49,42 @@ class Tokens:
     ----------
     folder : Path
         Folder of the service. Its file with tokens is created if missing.
+    read_only : bool, default=False
+        Only read the file, which must be there.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
         self._path = folder / FILE
+        self._mode = "ro" if read_only else "rw"
         if self._path.is_file() and not self._path.stat().st_size:
             self._refuse("empty")
-        with suppress(FileExistsError):
-            os.close(os.open(self._path, os.O_CREAT | os.O_EXCL, 0o600))
-        self._path.chmod(0o600)
-        self._run(_TABLE)
+        if not read_only:
+            with suppress(FileExistsError):
+                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL, 0o600))
+            self._path.chmod(0o600)
+            self._run(_TABLE)
         if self._run("pragma quick_check(1)") != [("ok",)]:
             self._refuse("damaged")
 
     def _refuse(self, why: str) -> NoReturn:
         raise StoreError(
-            f"{self._path}: {why}; restore it from a copy, or move it away and create new tokens "
-            f"with 'sonline token add --data {self._path.parent}'"
+            self._path,
+            f": {why}",
+            "restore it from a copy, or move it away and create new tokens "
+            f"with 'sonline token add --data {self._path.parent}'",
         ) from None
 
     def _run(self, *statements: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """Run statements, the last one with values, and return the rows of the last one."""
         try:
-            address = f"{self._path.absolute().as_uri()}?mode=rw"
+            address = f"{self._path.absolute().as_uri()}?mode={self._mode}"
             with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as database:
                 database.execute("pragma synchronous=full")
                 for statement in statements[:-1]:
                     database.execute(statement)
                 return database.execute(statements[-1], values).fetchall()
         except sqlite3.OperationalError as error:
-            raise StoreError(f"{self._path} cannot be used: {error}") from error
+            raise StoreError(self._path, f" cannot be used: {error}") from error
         except sqlite3.DatabaseError as error:
             self._refuse(f"damaged ({error})")
 

@@ -18,7 +18,6 @@ from sonline.errors import (
     InvalidInputError,
     ModelFileError,
     ParameterError,
-    SonlineError,
 )
 from sonline.labels import ClassTable, token_of
 from sonline.model import LearnResult, Model, asking
@@ -29,7 +28,7 @@ from sonline.rows import Floats
 from sonline.service.bodies import TASKS, Rows, Served
 from sonline.service.columns import Columns
 from sonline.service.monitor import Monitor
-from sonline.service.records import CHAMPION, StoreError, Version
+from sonline.service.records import CHAMPION, StoreError, Version, brief
 from sonline.service.settings import SLICE
 from sonline.service.view import DatabaseView
 from sonline.streams.batch import joined_column
@@ -39,7 +38,7 @@ FACE = {"name": "OnlineLearner"}  # what a model file of the service is opened a
 Item = TypeVar("Item")
 
 
-class RecoveryError(SonlineError):
+class RecoveryError(StoreError):
     """A version has no snapshot that can be read."""
 
 
@@ -374,12 +373,13 @@ class Live:
                     raise data
                 model = Model.from_bytes(data)
             except (ModelFileError, StoreError) as error:
-                reasons.append(str(error))
+                reasons.append(brief(error))
                 continue
             return cls(info, model, snapshot.next), snapshot.keep_from
         raise RecoveryError(
-            f"{database.path}: version {info.version} has no good snapshot ({'; '.join(reasons)}); "
-            "restore the file from a copy"
+            database.path,
+            f": version {info.version} has no good snapshot ({'; '.join(reasons)})",
+            "restore the file from a copy",
         )
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import struct
 import zlib
@@ -86,8 +87,9 @@ class DatabaseView:
             next_ = max(lost, about.first, last[0] if last else 1)
             if about.id != (self.about.id or about.id) or next_ < self.next:
                 raise StoreError(
-                    f"{self.path}: events up to {self.next - 1} were read, now it ends with "
-                    f"{next_ - 1}; was it restored from a copy?"
+                    self.path,
+                    f": events up to {self.next - 1} were read, now it ends with {next_ - 1}",
+                    "was it restored from a copy?",
                 )
             self.about, self.next = about, next_
 
@@ -111,7 +113,7 @@ class DatabaseView:
         """
         if start < self.about.first:
             raise StoreError(
-                f"{self.path}: the first event here is {self.about.first}, not {start}"
+                self.path, f": the first event here is {self.about.first}, not {start}"
             )
         with self._reading() as connection:
             yield from self._records(connection, start)
@@ -170,8 +172,10 @@ class DatabaseView:
         """Yield a connection that changes nothing, not even by closing it."""
         if not self.path.is_file():
             raise DamagedError(
-                f"{self.path} is missing; restore it from a copy, or go on without this model: "
-                f"start once with --accept-loss {self.path.stem}"
+                self.path,
+                " is missing",
+                "restore it from a copy, or go on without this model: start once with "
+                f"--accept-loss {self.path.stem}",
             )
         connection = None
         with self.path.open("rb") as file:
@@ -179,11 +183,13 @@ class DatabaseView:
                 self._refuse("not a database")
         try:
             uri = f"{self.path.absolute().as_uri()}?mode=ro"
+            if not (os.access(self.path.parent, os.W_OK) or Path(f"{self.path}-wal").exists()):
+                uri += "&immutable=1"  # SQLite would create the log; without one, no process writes
             connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30.0)
             yield connection
         except (sqlite3.Error, struct.error, msgspec.MsgspecError, TypeError) as error:
             if getattr(error, "sqlite_errorname", "")[:11] in ("SQLITE_BUSY", "SQLITE_IOER"):
-                raise StoreError(f"{self.path} cannot be read: {error}") from error
+                raise StoreError(self.path, f" cannot be read: {error}") from error
             self._refuse(f"damaged ({error})")
         finally:
             if connection is not None:
@@ -191,6 +197,8 @@ class DatabaseView:
 
     def _refuse(self, why: str) -> NoReturn:
         raise DamagedError(
-            f"{self.path}: {why}; restore it from a copy, or go on with what can be read: start "
-            f"once with --accept-loss {self.path.stem}"
+            self.path,
+            f": {why}",
+            "restore it from a copy, or go on with what can be read: start once with "
+            f"--accept-loss {self.path.stem}",
         ) from None

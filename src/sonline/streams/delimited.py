@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sonline import _core
-from sonline.errors import DataFormatError, ParameterError
+from sonline.errors import DataFormatError, ParameterError, as_option
+from sonline.rows.amounts import NUMBER_SHARE, Looks, number_of, refuse_amounts
 from sonline.rows.checks import no_value
 from sonline.rows.columns import Column, warn_about_gaps, warn_if_unique
 from sonline.streams.batch import BadRow, Position
@@ -41,16 +42,8 @@ NA_VALUES = (
     *("NULL", "null", "None", "none", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", r"\N", "<NA>"),
 )
 _HEAD = 1 << 20  # bytes that delimiter and types are detected from
-_NUMBER_SHARE = 0.9  # of the cells of a column, which make it a column of numbers
-_DISTINCT_NUMBER_SHARE = 0.8  # of its different values, where words are a mistake
 _DIFFERENT_ROWS = 5000  # rows whose values are compared
 _SAMPLED_CELLS = 100_000  # that are looked at for missing values
-_DISTINCT_VALUES = 10  # different values that are enough to tell what they are
-_READ_AS = ("--amount", "--text", "--ignore")
-_FORMATTED = re.compile(  # 1,234.50, 1.234,50, $1,234.50, 10%
-    r"[+-]?[$\u20ac\u00a3\u00a5]? ?[+-]?(\d+|\d{1,3}([., '\u00a0\u202f]\d{3})+)([.,]\d+)?"
-    r" ?[%$\u20ac\u00a3\u00a5]?"
-)
 _DELIMITER_ROWS = 20  # rows that the delimiter is detected from
 _MUST_BE = {
     "weight": "a weight must be a number of at least 0",
@@ -172,7 +165,7 @@ class CsvReader(TextReader):
         if unknown:
             cells = _core.describe_csv(sample, delimiter, len(names), self._na_values())
         described = dict(zip(names, cells, strict=False))
-        words = [n for n in unknown if described[n][1] > (1 - _NUMBER_SHARE) * described[n][0]]
+        words = [n for n in unknown if described[n][1] > (1 - NUMBER_SHARE) * described[n][0]]
         dates: set[str] = set()
         if words and not options.frozen:
             dates = self._check_words(words, names, sample, delimiter, file)
@@ -242,27 +235,14 @@ class CsvReader(TextReader):
             if cells and all(_core.read_date(cell) is not None for cell in cells):
                 dates.add(name)
                 continue
-            words = sorted(cell for cell in cells if number_of(cell) is None)
-            formatted = [word for word in words if _FORMATTED.fullmatch(word)]
-            numbers = len(cells) - len(words)
-            if numbers >= max(_DISTINCT_NUMBER_SHARE * len(cells), _DISTINCT_VALUES):
-                raise _words_among_numbers(name, file, words[0])
-            likely = numbers + len(formatted)
-            if formatted and likely >= max(_NUMBER_SHARE * len(cells), _DISTINCT_VALUES):
-                amounts[name] = formatted[0]
+            looks = Looks.of(cells)
+            if looks.are_numbers:
+                raise _words_among_numbers(name, file, looks.word)
+            if looks.amount is not None:
+                amounts[name] = looks.amount
             else:
                 warn_if_unique(name, len(cells), len(rows), file)
-        if amounts:
-            several = len(amounts) > 1
-            columns, have = ("columns", "have") if several else ("column", "has")
-            how = {flag: " ".join(f"{flag} {name}" for name in amounts) for flag in _READ_AS}
-            raise DataFormatError(
-                f"{columns} {', '.join(map(repr, amounts))} {have} numbers with separators or "
-                f"signs: read them as numbers ({how['--amount']}) or categories ({how['--text']}), "
-                f"or leave the {columns} out ({how['--ignore']})",
-                file=file,
-                text=next(iter(amounts.values())),
-            )
+        refuse_amounts(amounts, file)
         return dates
 
     def _bad(self, error: _core.TextError, name: str) -> BadRow:
@@ -307,10 +287,8 @@ class CsvReader(TextReader):
         if options.frozen:
             return f"column {column!r}: {word!r} is not a number, but the model has numbers", ""
         what = f"{word!r} is not a number, but the first rows are"
-        return (
-            f"column {column!r}: {what}; to read the column as categories, use --text {column}",
-            "",
-        )
+        how = as_option("text", column)
+        return f"column {column!r}: {what}; to read the column as categories, use {how}", ""
 
 
 def _kind_of(name: str, file: str, cells: tuple[int, int, int, bytes], frozen: bool = False) -> str:
@@ -325,12 +303,13 @@ def _kind_of(name: str, file: str, cells: tuple[int, int, int, bytes], frozen: b
     if not words:
         return "number"
     word = first.decode("utf-8", "replace")
-    if words <= (1 - _NUMBER_SHARE) * total:
+    if words <= (1 - NUMBER_SHARE) * total:
         raise _words_among_numbers(name, file, word, frozen)
-    if decimal_commas >= _NUMBER_SHARE * total:
+    if decimal_commas >= NUMBER_SHARE * total:
+        how = as_option("text", name)
         raise DataFormatError(
             f"column {name!r} has commas in its numbers: write 1.5 and 1500 instead of 1,5 and "
-            "1,500" + ("" if frozen else f", or read the column as categories (--text {name})"),
+            "1,500" + ("" if frozen else f", or read the column as categories with {how}"),
             file=file,
             text=word,
         )
@@ -341,23 +320,12 @@ def _words_among_numbers(name: str, file: str, word: str, frozen: bool = False) 
     remedy = (
         "leave the cell empty if its value is missing"
         if frozen
-        else f"if it stands for a missing value, use --na-values {word}; to read the column as "
-        f"categories, use --text {name}"
+        else f"if it stands for a missing value, use {as_option('na_values', word)}; to read the "
+        f"column as categories, use {as_option('text', name)}"
     )
     return DataFormatError(
         f"column {name!r} holds numbers and this word: {remedy}", file=file, text=word
     )
-
-
-def number_of(cell: str) -> float | None:
-    """Return a cell of text as a number; None if it is not one."""
-    word = cell.strip()
-    if word.lower() in ("true", "false"):
-        return float(word.lower() == "true")
-    try:
-        return None if "_" in word else float(word)
-    except ValueError:
-        return None
 
 
 def sniffed(head: bytes) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sonline import _core
-from sonline.errors import DataFormatError
+from sonline.errors import DataFormatError, as_option
 from sonline.rows.checks import no_value
 from sonline.streams.batch import BadRow
 from sonline.streams.interactions import split_pair
@@ -68,7 +68,8 @@ class JsonReader(TextReader):
             )
         reason, shown = error.reason, word
         if error.kind == "label_missing":
-            reason = f"no label: column {self._label!r} is missing; name another, --label NAME"
+            reason = f"no label: column {self._label!r} is missing; name another, label=NAME "
+            reason += "(--label NAME)"
             shown = ""
         elif error.kind == "cell_missing":
             reason, shown = no_value(column), ""
@@ -82,7 +83,7 @@ class JsonReader(TextReader):
             here = _KINDS.get(word[0], "a number")
             reason = (
                 f"column {column!r} holds {here}, and another kind of value in earlier rows; give "
-                f"one of them another name, or leave it out (--ignore {column})"
+                f"one of them another name, or leave it out with {as_option('ignore', column)}"
             )
         elif error.kind == "not_a_date":
             reason = not_a_date(column)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sonline import _core
-from sonline.errors import DataFormatError, ParameterError
+from sonline.errors import DataFormatError, ParameterError, as_option
 from sonline.rows import Floats, contiguous
 from sonline.rows import Indices as Integers
 from sonline.rows.cells import SparseRows
@@ -133,7 +133,7 @@ def not_indices(options: Options) -> str:
     """Return what to do about names where indices are expected."""
     if options.frozen:
         return "the model knows its features by index, as in svmlight files"
-    return "read names with --features name"
+    return 'read names with features="name" (--features name)'
 
 
 def too_large(column: str, value: str, options: Options) -> str:
@@ -146,8 +146,8 @@ def identifier(column: str, options: Options) -> str:
     if options.frozen:
         return ""
     return (
-        f"if it is an identifier, leave the column out (--ignore {column}) or read it as "
-        f"categories (--text {column})"
+        f"if it is an identifier, leave the column out with {as_option('ignore', column)} or "
+        f"read it as categories with {as_option('text', column)}"
     )
 
 
@@ -228,7 +228,7 @@ def not_a_date(column: str) -> str:
     """Return why a cell of a column of dates cannot be read."""
     return (
         f"column {column!r} holds dates: expected one such as 2024-05-17 or 2024-05-17T12:30:00; "
-        f"to read the column as categories, use --text {column}"
+        f"to read the column as categories, use {as_option('text', column)}"
     )
 
 

@@ -85,7 +85,7 @@ def _in_folder(folder: str) -> list[str]:
     if not files:
         raise FileNotFoundError(
             f"{folder!r} is a folder without files of a known suffix ({_suffixes()}); rename its "
-            "files, or name them one by one with --format"
+            "files, or name them one by one with format=NAME (--format NAME)"
         )
     return files
 
@@ -329,7 +329,7 @@ def format_of_content(sample: bytes, name: str = "") -> str:
     if kind is not None:
         return kind
     raise DataFormatError(
-        f"cannot detect the format; set it with --format ({', '.join(FORMATS)})",
+        f"cannot detect the format; set it with format=NAME, --format NAME ({', '.join(FORMATS)})",
         file=name or None,
         line=1,
         text=line[:40].decode("utf-8", "replace"),

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from sonline import _core
 from sonline.arguments import check_choice, check_integer, refuse_unknown_names
-from sonline.errors import InvalidInputError, ParameterError
+from sonline.errors import InvalidInputError, ParameterError, flag_of
 from sonline.parameters import MISSING
 from sonline.read_options import ReadOptions
 from sonline.streams.batch import Batch, Position
@@ -161,7 +161,7 @@ class Stream:
             if named not in (None, kind):
                 raise ParameterError(
                     f"{name} is {named} (by its name), but {self._format_found()}; all files must "
-                    "have the same format: convert them, or set it with --format"
+                    "have the same format: convert them, or set it with format=NAME (--format NAME)"
                 )
 
     def refuse_columns_of_text(self, options: ReadOptions) -> None:
@@ -175,14 +175,17 @@ class Stream:
             if getattr(options, name) and not (name in ("ignore", "ngrams") and kind == "vw"):
                 detected = self.description.endswith("(by its content)")
                 if (name, kind) == ("weight", "svmlight"):
-                    hint = "use --weight label if weights follow the labels, as in 1:0.5 3:2"
+                    hint = (
+                        'use weight="label" (--weight label) if weights follow the labels, as in '
+                        "1:0.5 3:2"
+                    )
                 elif detected:
-                    hint = "if it is a table, set its format (--format csv)"
+                    hint = 'if it is a table, set its format: format="csv" (--format csv)'
                 else:
                     hint = "leave it out"
                 raise ParameterError(
-                    f"{name} (--{name}) names a column, but {self._format_found()}, which has no "
-                    f"columns: {hint}"
+                    f"{name} ({flag_of(name)}) names a column, but {self._format_found()}, which "
+                    f"has no columns: {hint}"
                 )
 
     def share(self) -> float | None:

@@ -17,12 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonline import _core
-from sonline.errors import DataFormatError, InvalidInputError, ParameterError, SonlineError
+from sonline.errors import (
+    DataFormatError,
+    InvalidInputError,
+    ParameterError,
+    SonlineError,
+    as_option,
+)
 from sonline.labels import token_of
 from sonline.rows import Column, Floats
+from sonline.rows.amounts import number_of, refuse_amounts
 from sonline.rows.cells import SparseRows, Table
 from sonline.rows.checks import Reason, Reasons, number_reasons, offset_reasons, weight_reasons
 from sonline.rows.columns import (
+    amount_of,
     arrow_column,
     date_parts,
     days_of,
@@ -33,7 +41,6 @@ from sonline.rows.columns import (
 )
 from sonline.rows.dates import numbers_of
 from sonline.streams.batch import BadRow, Batch, Position
-from sonline.streams.delimited import number_of
 from sonline.streams.files import SourceFile
 from sonline.streams.interactions import column_pairs
 from sonline.streams.rows import (
@@ -170,8 +177,10 @@ class TableReader:
         rows = table.num_rows
         columns: list[Column] = []
         reasons = Reasons()
+        amounts: dict[str, str] = {}
         for column in features:
-            columns += self._features(table.column(column), column, reasons)
+            columns += self._features(table.column(column), column, reasons, amounts)
+        refuse_amounts(amounts, name)
         if options.missing == "absent" and not options.frozen and not self._warned:
             self._warned = True
             warn_about_gaps(columns, name, stacklevel=2)
@@ -225,23 +234,27 @@ class TableReader:
             row_ends=(start.rows + good_rows + 1).astype(np.int64),
         )
 
-    def _features(self, column: Any, name: str, reasons: Reasons) -> list[Column]:
+    def _features(
+        self, column: Any, name: str, reasons: Reasons, amounts: dict[str, str]
+    ) -> list[Column]:
         """Return a column, or the parts of its dates; adds the cells that cannot be read.
+
+        A text of a column of amounts is added to ``amounts``.
 
         A column keeps its first type.
         """
         options, known = self._options, self._columns.get(name)
         if name in options.text or name in self._ngrams:
             known = "text"
-        amount = name in options.amounts and not _is_number(self._arrow.types, column.type)
-        as_text = known == "text" or name in self._categories or amount
+        is_amount = name in options.amounts and not _is_number(self._arrow.types, column.type)
+        as_text = known == "text" or name in self._categories or is_amount
         read = arrow_column(name, column, as_text)
         if read is None:
             raise DataFormatError(
                 f"column {name!r} has the type {column.type}, which cannot be a feature; "
-                f"leave it out with --ignore {name}, or convert it"
+                f"leave it out with {as_option('ignore', name)}, or convert it"
             )
-        if amount:
+        if is_amount:
             read, wrong = _amounts(read)
             reasons.join(dict.fromkeys(wrong, Reason(f"column {name!r}: not a number", name)))
         elif known == "date" or (known is None and holds_dates(read)):
@@ -253,7 +266,11 @@ class TableReader:
                 raise DataFormatError(f"column {name!r} was {first} before and is {read.kind} now")
         seen = {*self._checked, *self._ngrams, *self._options.text}
         if read.codes is not None and not self._options.frozen and name not in seen:
-            warn_if_unique(name, len(read.words), read.codes.size, self._file)
+            amount = None if known else amount_of(read)
+            if amount is not None:
+                amounts[name] = amount
+            else:
+                warn_if_unique(name, len(read.words), read.codes.size, self._file)
         self._checked.add(name)
         return date_parts([read])
 
