@@ -16,8 +16,8 @@ from sonline.paper.experiments import ill_conditioned
 
 SINGLE = ("relative:0.01", "relative:0.03", "relative:0.1", "relative:1")
 CLOSE = 1.05  # times the best single alpha
-# The streams in the order of their file that miss this aim, by labels that come late (0: frozen), and
-# how many times the error of the best alpha they have: docs/decisions/one-mixture.md.
+# Streams in the order of their file that miss this aim, and by how much; labels come so many rows
+# late (0: frozen). docs/decisions/one-mixture.md has the reason.
 MISSED = {("covtype", 0): 1.35, ("covtype", 1000): 1.11, ("ijcnn1", 1000): 1.11}
 
 
