@@ -248,7 +248,6 @@ def estimator_attempts(rng: np.random.Generator, loaded: Any) -> list[Callable[[
         lambda: loaded.partial_fit(X, y),
         lambda: loaded.partial_fit([dict.fromkeys(names, 1.0)] * 4, y),
         lambda: loaded.compact().predict(X),
-        lambda: loaded.members,
         lambda: clone(loaded).fit(X, y),
     ]
 
