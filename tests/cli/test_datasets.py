@@ -31,7 +31,7 @@ def test_a_data_set_is_described_in_full(sonline, tmp_path):
     (record,) = json.loads(sonline("datasets", "list", "mnist", "--json").stdout)
     assert record["name"] == "mnist"
     assert record["file"] is None
-    assert "none known" in sonline("datasets", "list", "mnist").stdout
+    assert "checksum" not in sonline("datasets", "list", "mnist").stdout
 
 
 def test_an_unknown_set_is_an_error_that_names_the_known_ones(sonline):
